@@ -28,6 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # Folders and files that are written by the guide. Whoever rewrites a folder adds it.
 PLAIN: tuple[str, ...] = (
     "sfio_emu/",
+    "experiments/interconnect/",
     "testbed/api/",
     "testbed/campaigns/",
     "testbed/commands/network/",
@@ -36,6 +37,8 @@ PLAIN: tuple[str, ...] = (
     "testbed/download/",
     "testbed/emulation/",
     "testbed/faults/",
+    "testbed/interconnect/ft_drb/",
+    "testbed/interconnect/model_checking/",
     "testbed/interconnect/traffic/",
     "testbed/judgement/",
     "testbed/live/",

@@ -80,7 +80,7 @@ class StreamTheory:
 
     @cached_property
     def tail_s(self) -> float:
-        """How long before a packet another one must have been sent so that its loss is known.
+        """Time that a packet must be older than the newest one that arrives, to be judged.
 
         The sender judges a packet when one that was due later has arrived.
         """
