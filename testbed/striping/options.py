@@ -1,4 +1,4 @@
-"""What is written or read of a striped file, and how, for the command and the library."""
+"""Options of striped files, for the command and the library."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 Access = Literal["contiguous", "strided", "random", "matrix-columns"]
 Operation = Literal["write", "read", "both"]
+# The optimisations of the library that can be disabled one by one.
 Optimisation = Literal["sort", "merge", "combine", "pipeline"]
-"""Those of the library's settings that can be left out one by one."""
 Order = Literal["first", "random"]
 MAX_FILE_BYTES = 1 << 31
 _ONE_MACHINE = (
@@ -39,10 +39,31 @@ _ONE_MACHINE = (
 
 @options
 class StripingOptions:
-    """What a user asks for; sizes in bytes. ``file_bytes`` None: 200 kB for each pair of hosts, 4 MB at least.
-    ``optimise`` false: one message a fragment. ``disable``: optimisations that are left out of a call's one message.
-    ``schedule``: a file with time frames, in place of ``scheduling``. ``repetitions``: times that each operation is
-    carried out."""
+    """Options of a plan. Sizes are in bytes.
+
+    Attributes:
+        network: The network.
+        compute_nodes: The number of hosts that write or read.
+        io_nodes: The number of hosts that store the subfiles.
+        stripe_unit: The size of a stripe unit.
+        file_bytes: The size of the file. None: 200 kB for each pair of hosts, and at least 4 MB.
+        operation: Whether the file is written, read, or both.
+        access: The blocks of each process (``access_blocks``).
+        access_block_bytes: The size of a block of strided and random access.
+        optimise: False: one message per fragment.
+        disable: Optimisations that the library does not use.
+        scheduling: How the transfers are ordered.
+        schedule: A file with time frames, used instead of ``scheduling``.
+        switching: Whether each transfer waits for its circuit.
+        repetitions: How often each operation is carried out.
+        link_rate_bps: The rate of every link. None: rates in proportion to the network's own.
+        routing: The static routing. None: the network's own.
+        host_selection: Which hosts take part.
+        faults: The link failures and impairments.
+        kill: The listeners that are killed.
+        solver_time_limit_s: The time limit of the search for a schedule.
+        seed: The seed of all random choices.
+    """
 
     network: NetworkLike = option(
         kw_only=False,
@@ -93,7 +114,8 @@ class StripingOptions:
     schedule: str | Path | None = routed(
         default=None,
         metavar="FILE",
-        help="the pairs and time frames that testbed schedule NETWORK --pattern PAIRS --output wrote",
+        help="the pairs and time frames that testbed schedule NETWORK --pattern PAIRS --output"
+        " wrote",
         only=_ONE_MACHINE,
     )
     switching: Switching | None = routed(
@@ -133,7 +155,12 @@ class StripingOptions:
 
 @options
 class StripingRunOptions:
-    """Of a run of the command."""
+    """Options of the command that the library does not have.
+
+    Attributes:
+        write_pattern: The file to which the pairs of hosts are written, instead of a run.
+        subfile_dir: The directory that keeps the subfiles.
+    """
 
     write_pattern: Path | None = routed(
         default=None,
