@@ -9,6 +9,7 @@ import statistics
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from math import ceil
+from operator import attrgetter
 
 from testbed.bulk.link_rates import overload_hint, rate_notes
 from testbed.faults.fault import describe, fault_not_in_force, injection_check
@@ -211,7 +212,7 @@ def _no_process_failed(record: OperationRecord) -> Check:
 
 def _failures_told(record: OperationRecord) -> Check:
     """Return the check that each process that a fault stopped had an error in time."""
-    slowest = max(record.errors, key=lambda error: error.since_fault_s)
+    slowest = max(record.errors, key=attrgetter("since_fault_s"))
     earliest_s = min(error.since_fault_s for error in record.errors)
     in_time = slowest.since_fault_s <= TIMEOUT_S + ERROR_SLACK_S
     return Check(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
@@ -32,9 +33,25 @@ Operation = Literal["write", "read", "both"]
 Optimisation = Literal["sort", "merge", "combine", "pipeline"]
 Order = Literal["first", "random"]
 MAX_FILE_BYTES = 1 << 31
-_ONE_MACHINE = (
-    Only(when=lambda a: a.machines is None, needs="a run on one machine, without --machines"),
-)
+
+
+def _on_one_machine(arguments: Namespace) -> bool:
+    return arguments.machines is None
+
+
+def _has_blocks(arguments: Namespace) -> bool:
+    return arguments.access in ("strided", "random")
+
+
+def _without_schedule(arguments: Namespace) -> bool:
+    return arguments.schedule is None
+
+
+def _has_faults(texts: Sequence[str]) -> bool:
+    return not all(no_faults(text) for text in texts)
+
+
+_ONE_MACHINE = (Only(when=_on_one_machine, needs="a run on one machine, without --machines"),)
 
 
 @options
@@ -85,11 +102,7 @@ class StripingOptions:
         default=1000,
         kind=kinds.size_bytes,
         help="of strided and random access",
-        only=(
-            Only(
-                when=lambda a: a.access in ("strided", "random"), needs="--access strided or random"
-            ),
-        ),
+        only=(Only(when=_has_blocks, needs="--access strided or random"),),
     )
     optimise: bool = routed(
         default=True,
@@ -108,7 +121,7 @@ class StripingOptions:
         help="order of the transfers: none, liquid",
         only=(
             *_ONE_MACHINE,
-            Only(when=lambda a: a.schedule is None, needs="a run without --schedule"),
+            Only(when=_without_schedule, needs="a run without --schedule"),
         ),
     )
     schedule: str | Path | None = routed(
@@ -139,7 +152,7 @@ class StripingOptions:
         many=True,
         metavar=f"none|{FAULT_WORDS}|FILE",
         help="cut links, as in s1-s2@0.2-3; may be repeated",
-        switches_only=lambda words: not all(map(no_faults, words)),
+        switches_only=_has_faults,
     )
     kill: Sequence[str | KilledProcess] = failing(
         default=(),

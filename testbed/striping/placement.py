@@ -148,11 +148,12 @@ def _shuffled(
     # The order before shuffling must not depend on the order of the hosts: n2 is before n10.
     names = sorted({str(node) for node in nodes.values()}, key=lambda name: (len(name), name))
     shuffled = generator.sample(names, len(names))
-    position_of = {name: position for position, name in enumerate(shuffled)}
-    return (
-        sorted(senders, key=lambda host: position_of[str(nodes[host])]),
-        sorted(receivers, key=lambda host: position_of[str(nodes[host])]),
-    )
+    position_of_node = {name: position for position, name in enumerate(shuffled)}
+
+    def position(host: str) -> int:
+        return position_of_node[str(nodes[host])]
+
+    return sorted(senders, key=position), sorted(receivers, key=position)
 
 
 def _check_count(option: str, count: int, limit: int, network: Network) -> None:
