@@ -71,8 +71,8 @@ def return_rules(
     for link in reversed(path):
         if reverse_of(link) not in wiring.network.link_index:
             raise InputError(
-                f"link {label_of(link)}: no link leads back, so no acknowledgement of {pair[0]} to "
-                f"{pair[1]}; add it"
+                f"link {label_of(link)} has no reverse link, which the acknowledgements of"
+                f" {pair[1]} to {pair[0]} need; add it"
             )
     return _along(
         wiring, (pair[1], pair[0]), _reversed_path(path), ("tcp_src", BULK_PORT + part), priority

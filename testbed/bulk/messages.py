@@ -226,7 +226,9 @@ class Payloads:
             InputError: The block is shorter than a message.
         """
         if len(block) < message_bytes:
-            raise InputError(f"a block of {len(block)} bytes holds no message of {message_bytes}")
+            raise InputError(
+                f"a block of {len(block)} bytes is too short for a message of {message_bytes}"
+            )
         self._block = memoryview(block)
         self._bytes = message_bytes
         self._windows = len(block) - message_bytes + 1

@@ -107,15 +107,15 @@ class BulkOptions:
         help="the pairs and time frames that testbed schedule NETWORK --output wrote",
     )
     message_bytes: int = sent(
-        default="1MB", kind=kinds.bytes_up_to(MAX_MESSAGE_BYTES), help="of every message"
+        default="1MB", kind=kinds.bytes_up_to(MAX_MESSAGE_BYTES), help="size of every message"
     )
     link_rate_bps: float | None = link_rate()
     switching: Switching = routed(
-        default="circuit", choices=SWITCHINGS, help="which the verdict is about"
+        default="circuit", choices=SWITCHINGS, help="switching that the verdict is about"
     )
     no_comparison: bool = routed(
         default=False,
-        help="do not run the other switching for comparison",
+        help="do not also run the other switching for comparison",
         only=(
             Only(
                 when=_without_faults,
@@ -123,31 +123,37 @@ class BulkOptions:
             ),
         ),
     )
-    barrier: bool = routed(default=True, help="between time frames (default: yes)")
+    barrier: bool = routed(
+        default=True,
+        help="let a time frame wait for all messages of the previous one (default: yes)",
+    )
     routing: str | None = routed(
         default=None, metavar="METHOD", help="static method (default: the network's own)"
     )
     inject_packets: int = sent(
         default=20,
         kind=kinds.few,
-        help="packets without a circuit, in mid-run",
+        help="number of packets sent without a circuit during the run",
         only=(Only(when=_runs_circuits, needs="circuit switching"),),
         switches_only=True,
     )
     faults: FaultsLike | None = failing(
         default=None,
         metavar=f"none|{FAULT_WORDS}|FILE",
-        help="links to cut while it runs, as in s1-s2@1-3, or a JSON file as for testbed stream",
+        help="links that fail during the run, as in s1-s2@1-3, or a JSON file as for testbed"
+        " stream",
     )
     kill: KilledLike = failing(
         default=(),
         many=True,
         metavar="NODE@TIME",
-        help="end a receiver's process TIME seconds after the start",
+        help="kill a receiver's process TIME seconds after the start",
         switches_only=True,
     )
-    solver_time_limit_s: float = sought(help="of the search for a schedule", only=(_UNSCHEDULED,))
-    seed: int = running(default=1, kind=kinds.seed, help="seed of everything random")
+    solver_time_limit_s: float = sought(
+        help="time limit of the search for a schedule", only=(_UNSCHEDULED,)
+    )
+    seed: int = running(default=1, kind=kinds.seed, help="seed of all random choices")
 
 
 @options
@@ -162,12 +168,12 @@ class BulkRunOptions:
     on_deadlock: OnDeadlock = routed(
         default="retreat",
         choices=get_args(OnDeadlock),
-        help="what ends a circle of waiting transfers",
+        help="what happens when transfers wait for each other in a cycle",
     )
     save_messages: Path | None = sent(
         default=None,
         metavar="DIR",
-        help="keep every message that arrived whole",
+        help="store every complete message in this directory",
         only=(Only(when=_on_one_machine, needs="a run on one machine, without --machines"),),
         switches_only=True,
     )

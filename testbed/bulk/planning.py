@@ -104,8 +104,8 @@ def _pairs_and_parts(
         parts = 1 + max(part for *_, part in carried.ends)
     if requested.message_bytes % parts:
         raise InputError(
-            f"--message-size {requested.message_bytes}: not in {parts} equal parts; give a"
-            f" multiple of {parts}"
+            f"--message-size {requested.message_bytes}: cannot be divided into {parts} equal parts;"
+            f" give a multiple of {parts}"
         )
     if isinstance(pattern, str):
         return tuple(patterns.other_pairs(network)), parts
@@ -122,15 +122,15 @@ def _check_failures(
     for fault in faults:
         if not over_switches(network, (fault.link, reverse_of(fault.link))):
             raise InputError(
-                f"faults: {label_of(fault.link)} joins two hosts, and no switch reports it; leave"
-                " it out"
+                f"faults: {label_of(fault.link)} connects two hosts, and no switch would report its"
+                " failure; leave it out"
             )
     receivers = {transfer.sink for transfer in transfers}
     for process in killed:
         if process.node not in receivers:
             raise InputError(
-                f"receiver {process.node!r} gets no message in this run; name one of"
-                f" {transfers[0].sink}, ..."
+                f"receiver {process.node!r} receives no message in this run; give another one, such"
+                f" as {transfers[0].sink}"
             )
 
 
@@ -152,7 +152,7 @@ def _checked(network: Network, pattern: Sequence[Pair]) -> tuple[Pair, ...]:
         raise InputError("pattern: it has no pair; give at least one")
     for pair in pattern:
         if len(pair) != 2:
-            raise InputError(f"pattern: {pair!r} is no pair; give (sender, receiver)")
+            raise InputError(f"pattern: {pair!r} is not a pair; give (sender, receiver)")
         for node in pair:
             if network.node(node).kind != "host":
                 raise InputError(f"pattern: {node!r} is a switch; messages go from host to host")
@@ -163,7 +163,7 @@ def _checked(network: Network, pattern: Sequence[Pair]) -> tuple[Pair, ...]:
     if len(set(map(tuple, pattern))) != len(pattern):
         duplicate = next(pair for pair in pattern if pattern.count(pair) > 1)
         raise InputError(
-            f"pattern: {label_of((*duplicate, 0))} is a duplicate pair; one message per pair"
+            f"pattern: {label_of((*duplicate, 0))} is a duplicate pair; give each pair once"
         )
     return tuple((network.node(a).id, network.node(b).id) for a, b in pattern)
 
@@ -257,7 +257,7 @@ def schedule_frames(
     excess = set(carried.ends) - index_of.keys()
     if missing or excess:
         source, sink, _ = min(missing or excess)
-        problem = "has no transfer" if missing else "has a transfer that this run has not,"
+        problem = "has no transfer" if missing else "has a transfer that is not in this run:"
         raise InputError(
             f"{carried.where}: it {problem} {source} to {sink}; schedule the pairs of this run"
         )

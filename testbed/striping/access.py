@@ -151,8 +151,8 @@ def _columns(file_bytes: int, processes: int) -> tuple[Blocks, ...]:
     side = matrix_side(file_bytes)
     if side < processes:
         raise InputError(
-            f"--file-size {file_bytes}: a matrix of {side} columns has none for some of"
-            f" {processes} processes"
+            f"--file-size {file_bytes}: a matrix of {side} columns is too small for"
+            f" {processes} processes; give a larger file, or fewer compute nodes"
         )
     _check_count(side, "--file-size")
     edges = _edges(side, processes) * ELEMENT_BYTES
@@ -179,5 +179,5 @@ def _blocks(offsets: Integers, sizes: Integers) -> Blocks:
 def _check_count(count: int, option: str) -> None:
     if count > MAX_BLOCKS:
         raise InputError(
-            f"{option}: that makes {count} blocks; at most {MAX_BLOCKS}, so make them larger"
+            f"{option}: this gives {count} blocks; the limit is {MAX_BLOCKS}, so give larger ones"
         )

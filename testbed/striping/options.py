@@ -88,25 +88,27 @@ class StripingOptions:
         metavar="NETWORK",
         help="a network with hosts (swiss-t1, crossbar:8, ...) or a file",
     )
-    compute_nodes: int = ends(kw_only=False, kind=kinds.some, help="hosts that write or read")
-    io_nodes: int = ends(kw_only=False, kind=kinds.some, help="hosts that hold the file")
+    compute_nodes: int = ends(
+        kw_only=False, kind=kinds.some, help="number of hosts that write or read"
+    )
+    io_nodes: int = ends(kw_only=False, kind=kinds.some, help="number of hosts that store the file")
     stripe_unit: int = sent(default=200, kind=kinds.bytes_up_to(MAX_FILE_BYTES))
     file_bytes: int | None = sent(
         default=None,
         kind=kinds.bytes_up_to(MAX_FILE_BYTES),
-        help="default 200 kB for each pair of hosts, 4 MB at least",
+        help="default: 200 kB for each pair of hosts, at least 4 MB",
     )
     operation: Operation = sent(default="write", choices=get_args(Operation))
     access: Access = sent(default="contiguous", choices=get_args(Access))
     access_block_bytes: int = sent(
         default=1000,
         kind=kinds.size_bytes,
-        help="of strided and random access",
+        help="block size of strided and random access",
         only=(Only(when=_has_blocks, needs="--access strided or random"),),
     )
     optimise: bool = routed(
         default=True,
-        help="gather the fragments of a call into one message an I/O node (default: yes)",
+        help="gather the fragments of a call into one message per I/O node (default: yes)",
     )
     disable: Sequence[Optimisation] = routed(
         default=(),
@@ -134,11 +136,11 @@ class StripingOptions:
     switching: Switching | None = routed(
         default=None,
         choices=("packet", "circuit"),
-        help="default: circuit where transfers are scheduled, else packet",
+        help="default: circuit if transfers are scheduled, otherwise packet",
         only=_ONE_MACHINE,
     )
     repetitions: int = sent(
-        default=1, kind=kinds.whole(1, 1000), help="carry every operation out N times"
+        default=1, kind=kinds.whole(1, 1000), help="carry out every operation N times"
     )
     link_rate_bps: float | None = link_rate()
     routing: str | None = routed(
@@ -151,19 +153,21 @@ class StripingOptions:
         default=(),
         many=True,
         metavar=f"none|{FAULT_WORDS}|FILE",
-        help="cut links, as in s1-s2@0.2-3; may be repeated",
+        help="links that fail, as in s1-s2@0.2-3 (repeatable)",
         switches_only=_has_faults,
     )
     kill: Sequence[str | KilledProcess] = failing(
         default=(),
         many=True,
         metavar="NODE@TIME",
-        help="end a listener TIME seconds after the start",
+        help="kill a listener TIME seconds after the start",
         only=_ONE_MACHINE,
         switches_only=True,
     )
-    solver_time_limit_s: float = sought(help="of the search for a schedule", only=_ONE_MACHINE)
-    seed: int = running(default=1, kind=kinds.seed, help="seed of everything random")
+    solver_time_limit_s: float = sought(
+        help="time limit of the search for a schedule", only=_ONE_MACHINE
+    )
+    seed: int = running(default=1, kind=kinds.seed, help="seed of all random choices")
 
 
 @options
@@ -178,11 +182,11 @@ class StripingRunOptions:
     write_pattern: Path | None = routed(
         default=None,
         metavar="FILE",
-        help="write the pairs of hosts of this run for --pattern, and run nothing",
+        help="write the pairs of hosts of this run to a file for --pattern, and run nothing",
     )
     subfile_dir: Path | None = sent(
         default=None,
         metavar="DIR",
-        help="keep the subfiles there (default: they are removed)",
+        help="store the subfiles in this directory (default: they are removed after the run)",
         only=_ONE_MACHINE,
     )

@@ -159,7 +159,7 @@ def _shuffled(
 def _check_count(option: str, count: int, limit: int, network: Network) -> None:
     if not 1 <= count <= limit:
         raise InputError(
-            f"{option} {count}: give 1 to {limit}, the hosts of {network.name!r} that can do it"
+            f"{option} {count}: give 1 to {limit}, the number of suitable hosts of {network.name!r}"
         )
 
 
@@ -168,6 +168,6 @@ def _check_reverse_path(network: Network, pair: Pair, path: Path) -> None:
     for link in path:
         if reverse_of(link) not in network.link_index:
             raise InputError(
-                f"link {label_of(link)}: no link leads back, so no answer of {pair[1]} to {pair[0]}"
-                " can; add it"
+                f"link {label_of(link)} has no reverse link, which the answers of {pair[1]} to"
+                f" {pair[0]} need; add it"
             )

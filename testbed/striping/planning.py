@@ -223,8 +223,8 @@ def _faults(requested: FaultsLike, network: Network) -> tuple[Fault, ...]:
         cut_both_ways = fault.kind == "down" and fault.direction == "both"
         if fault.kind != "impaired" and not cut_both_ways:
             raise InputError(
-                "--faults: a striped file's links are cut both ways or, on one machine, impaired;"
-                " give LINK@START-STOP, as in s1-s2@0.2-3"
+                "--faults: links of striped files can be cut in both directions or, on one machine,"
+                " be impaired; give LINK@START-STOP, as in s1-s2@0.2-3"
             )
     return tuple(faults)
 
@@ -233,7 +233,8 @@ def _check_killed(killed: Sequence[KilledProcess], placement: Placement) -> None
     for process in killed:
         if process.node not in placement.names:
             raise InputError(
-                f"{process.node!r} is no I/O node of this run; they are {', '.join(placement.io)}"
+                f"{process.node!r} is not an I/O node of this run; give one of"
+                f" {', '.join(placement.io)}"
             )
 
 
@@ -247,16 +248,16 @@ def _check(requested: StripingOptions, *, failing: bool, plain: bool) -> None:
     """
     if not requested.optimise and not plain:
         raise InputError(
-            "--no-optimise sends a message a fragment, which has no place in a schedule; leave out"
+            "--no-optimise sends one message per fragment, which cannot be scheduled; leave out"
             " --scheduling, --schedule and --switching"
         )
     if requested.disable and not (requested.optimise and plain):
         raise InputError(
-            "--disable is for one call an operation in packets; leave out --no-optimise,"
-            " --scheduling, --schedule and --switching"
+            "--disable needs packet switching, no schedule, and one call per operation; leave out"
+            " --no-optimise, --scheduling, --schedule and --switching"
         )
     if failing and not plain:
         raise InputError(
-            "--faults and --kill are for packet switching without a schedule; leave out"
-            " --scheduling, --schedule and --switching, or the faults"
+            "--faults and --kill need packet switching without a schedule; leave out --scheduling,"
+            " --schedule and --switching, or the faults"
         )

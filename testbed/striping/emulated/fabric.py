@@ -136,8 +136,8 @@ def _check_machines(plan: StripingPlan) -> None:
     else:
         return
     raise InputError(
-        f"{option}: striped files over several machines know it not; leave it out, or run on one"
-        " machine"
+        f"{option}: not supported for striped files over several machines; leave it out, or run on"
+        " one machine"
     )
 
 

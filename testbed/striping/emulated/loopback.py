@@ -48,8 +48,8 @@ def run_over_loopback(plan: StripingPlan, root: Path) -> StripingMeasurements:
     """
     if plan.faults or plan.killed:
         raise InputError(
-            "the simulated fabric of striped files knows no faults; leave them out, or run on"
-            " switches"
+            "the simulated fabric of striped files does not support faults; leave them out, or run"
+            " on switches"
         )
     prediction = predict(plan, MTU_BYTES)
     if prediction is None:

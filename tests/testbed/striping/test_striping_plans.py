@@ -174,8 +174,8 @@ def test_without_schedule_and_circuits_nobody_waits_for_a_turn() -> None:
         ({"access": "matrix-columns", "file_bytes": 7}, "matrix"),
         ({"optimise": False, "scheduling": "liquid"}, "--no-optimise"),
         ({"disable": ("sorting",)}, "did you mean sort"),
-        ({"disable": ("sort",), "optimise": False}, "--disable is for one call"),
-        ({"disable": ("sort",), "switching": "circuit"}, "--disable is for one call"),
+        ({"disable": ("sort",), "optimise": False}, "--disable needs packet switching"),
+        ({"disable": ("sort",), "switching": "circuit"}, "--disable needs packet switching"),
         ({"link_rate_bps": 0.0}, "link_rate_bps 0"),
     ],
 )
@@ -185,7 +185,7 @@ def test_what_cannot_be_run_is_refused_by_name(options: dict[str, object], named
 
 
 def test_links_without_a_way_back_are_refused() -> None:
-    with pytest.raises(InputError, match="no link leads back"):
+    with pytest.raises(InputError, match="has no reverse link"):
         plan("two-switch")
 
 
