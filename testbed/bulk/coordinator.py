@@ -380,7 +380,7 @@ class BulkCoordinator:
         """Break a cycle of waiting transfers: the first one retreats, or the run ends."""
         parts = []
         for index, link in zip(deadlock.waiting, deadlock.links, strict=True):
-            parts.append(f"{self.plan.transfers[index].name} wants {label_of(link)}")
+            parts.append(f"{self.plan.transfers[index].name} waits for {label_of(link)}")
         self.deadlocks.append(", ".join(parts))
         if self._on_deadlock == "fail":
             self._fail(f"deadlock {now_s:.2f} s after the start: {self.deadlocks[-1]}")
@@ -455,7 +455,8 @@ class BulkCoordinator:
         if self._stranded:
             cut = ", ".join(map(label_of, sorted(self._dead_links)))
             failure = (
-                f"links cut ({cut}) and no other path for {self._named(sorted(self._stranded))}"
+                f"links failed ({cut}), and no other path is left for"
+                f" {self._named(sorted(self._stranded))}"
             )
         tear_down = (*self._tear_down, *self._standing.values())
         self._tear_down = []

@@ -34,8 +34,8 @@ _USUAL_LATENESS_S = 0.01
 _MAX_MEAN_LATENESS_S = 0.0015
 # Why switches drop some packets even in a correct run.
 _STRAYS = (
-    "repetitions that come after their circuit is gone, "
-    "first packets that a switch still holds for strays; TCP repeats them"
+    "retransmissions after the removal of their circuit, and first packets that meet an outdated "
+    "entry of a switch's cache; TCP sends them again"
 )
 _MOST_DEADLOCKS_NOTED = 5
 
@@ -165,7 +165,7 @@ def _verdict(facts: BulkFacts) -> Verdict:
     invalid = first_reason(
         machine_lag(facts.plan, facts.run.goodput),
         strained,
-        *(f"{label_of(link)} was cut in no planned fault" for link in unplanned),
+        *(f"{label_of(link)} failed in no planned fault" for link in unplanned),
     )
     return Verdict(checks=tuple(checks), notes=tuple(_notes(facts)), invalid=invalid)
 
@@ -192,7 +192,7 @@ def _checks_of_messages(facts: BulkFacts) -> Iterator[Check]:
     plan = facts.plan
     run = facts.run
     ended = Check(
-        name="the run came to its end",
+        name="the run completed",
         key="ended",
         passed=run.failure is None,
         detail=run.failure or "",
@@ -200,7 +200,7 @@ def _checks_of_messages(facts: BulkFacts) -> Iterator[Check]:
     yield ended.of(run.delivered) if ended.passed else ended
     detail = f"{facts.messages_verified * plan.message_bytes} of {plan.total_bytes} bytes"
     if facts.misplaced:
-        detail += f"; {facts.misplaced} not where and when it was to go"
+        detail += f"; {facts.misplaced} not over its circuit or not in its time"
     claim = Claim("messages delivered exactly once and verified", "verified")
     arrived = facts.messages_verified - facts.misplaced
     yield claim.equal(len(plan.transfers), arrived).noting(detail)
@@ -214,13 +214,13 @@ def _checks_of_faults(facts: BulkFacts) -> Iterator[Check]:
     cuts = [fault.link for fault in plan.faults if fault.kind == "down"]
     missed = any(link not in noticed for link in cuts) or (plan.killed and not run.failure)
     for check in injection_check(injection_times(plan.faults, plan.killed), run.seconds):
-        yield check.of(not missed, "nothing saw it break")
+        yield check.of(not missed, "nothing noticed the failure")
 
 
 def _link_bytes(facts: BulkFacts) -> Check:
     error, worst = facts.counter_error
     tolerance = _CIRCUIT_BYTES_TOLERANCE if facts.circuits else _SHARED_BYTES_TOLERANCE
-    claim = Claim("bytes that links carried against those of the plan", "link-bytes")
+    claim = Claim("relative error of the bytes that links carried", "link-bytes")
     check = claim.equal(0.0, error, tolerance)
     return check.noting(f"worst: {label_of(worst)}") if error > 0 else check
 
@@ -238,7 +238,7 @@ def _circuit_checks(facts: BulkFacts) -> Iterator[Check]:
         refused = claim.equal(planned, counted)
         detail = f"{dropped} packets were dropped at switches in all"
         yield refused.noting(detail).of(injected)
-    name = "packets of the messages themselves dropped at switches, share of all"
+    name = "share of the messages' packets that switches dropped"
     stray_share = max(0, dropped - injected) / facts.data_packets
     check = Claim(name, "own-dropped").equal(0.0, stray_share, facts.max_stray_share)
     yield check.noting(_STRAYS).of(facts.run.delivered)
@@ -333,6 +333,6 @@ def _repeats_too_long(facts: BulkFacts) -> str | None:
         f"TCP sent {packets} packets again, "
         f"{timeouts} after a time-out of {1e3 * TIMEOUT_S:.0f} ms, "
         f"which takes up to {share:.1%} of the predicted time "
-        f"(limit, circuits' changes too, {limit:.1%})",
+        f"(limit, including changes of circuits, {limit:.1%})",
         hint=LONGER_FRAMES,
     )

@@ -134,7 +134,7 @@ def _impossible_count(facts: StripingFacts) -> str | None:
     plan = facts.plan
     run = facts.run
     if run.mtu_bytes != MTU_BYTES:
-        return f"packets of {run.mtu_bytes} bytes, where the network's have {MTU_BYTES}"
+        return f"packets have {run.mtu_bytes} bytes instead of {MTU_BYTES}"
     waiting = 0
     if plan.coordinated and run.fabric == "emulation":
         waiting = len(plan.transfers)
@@ -152,7 +152,7 @@ def _impossible_count(facts: StripingFacts) -> str | None:
         }
         wrong = first_impossible(vars(record), limits)
         if wrong is not None:
-            return f"{wrong.name} is {wrong.value:g}, where the plan has 0 to {wrong.most:g}"
+            return f"{wrong.name} is {wrong.value:g}; the plan allows 0 to {wrong.most:g}"
     return None
 
 
@@ -168,7 +168,7 @@ def _checks(facts: StripingFacts) -> Iterator[Check]:
     directions = facts.first_attempts
     if directions != facts.plan.directions:
         why = f"{len(directions)} of {len(facts.plan.directions)}"
-        check = Check.unmeasured("operations that ran are those planned", why)
+        check = Check.unmeasured("all planned operations ran", why)
         yield replace(check, key="operations")
     if facts.prediction is not None:
         for direction, throughput_bps in facts.typical_throughput_bps.items():
@@ -187,7 +187,7 @@ def _checks_of_operation(
     killed_without_effect = bool(plan.killed) and not record.errors
     effective = not_in_force is None and not killed_without_effect
     for check in injection_check(injections, record.seconds, f"the {record.direction}"):
-        yield check.of(effective, "nothing broke")
+        yield check.of(effective, "no fault had an effect")
     if record.under_faults and record.errors:
         yield _failures_told(record)
     else:
@@ -197,7 +197,7 @@ def _checks_of_operation(
 
 
 def _no_process_failed(record: OperationRecord) -> Check:
-    again = ", after what failed was mended" if record.attempt > 1 else ""
+    again = " in the repetition after the fault" if record.attempt > 1 else ""
     failures = [f"{error.node}: {error.text}" for error in record.errors[:2]]
     return Check(
         name=f"{record.direction}: no process failed{again}",
@@ -216,7 +216,7 @@ def _failures_told(record: OperationRecord) -> Check:
     earliest_s = min(error.since_fault_s for error in record.errors)
     in_time = slowest.since_fault_s <= TIMEOUT_S + ERROR_SLACK_S
     return Check(
-        name=f"{record.direction} under faults: every process that failed was told in time, s",
+        name=f"{record.direction} under faults: every process that failed got an error in time, s",
         key="failures-told",
         predicted=TIMEOUT_S,
         measured=slowest.since_fault_s,
@@ -232,12 +232,14 @@ def _content(facts: StripingFacts, record: OperationRecord) -> Check:
     passed = record.verified
     if record.bytes > 0:
         passed = passed and allowed and record.bytes == facts.counts.bytes
-    verified = "subfiles hold" if record.direction == "write" else "every process read"
+    checked = "every process read the right content"
+    if record.direction == "write":
+        checked = "the subfiles have the right content"
     detail = f"{record.bytes} bytes"
     if not allowed:
-        detail += ", by counts of no such plan"
+        detail += ", with counts that are impossible for the plan"
     return Check(
-        name=f"{record.direction}: {verified} exactly what they must",
+        name=f"{record.direction}: {checked}",
         key="content",
         predicted=1,
         measured=float(passed),
@@ -273,8 +275,8 @@ def _too_short(plan: StripingPlan, prediction: Prediction) -> str:
     max_bps = max(prediction.liquid_throughput_bps, predicted_bps)
     enough_kilobytes = ceil(max_bps / 8 * enough_s / 1000)
     return (
-        f"predicted to take {prediction.seconds * 1e3:.1f} ms, where round trips and threads that"
-        f" wake may take {WAKING_S * 1e3:.0f}: give --file-size {enough_kilobytes}kB or more"
+        f"predicted to take {prediction.seconds * 1e3:.1f} ms, while round trips and waking threads"
+        f" may take {WAKING_S * 1e3:.0f} ms: give --file-size {enough_kilobytes}kB or more"
     )
 
 
@@ -287,7 +289,7 @@ def _notes(facts: StripingFacts) -> Iterator[str]:
     if placement.remote.keys() != placement.paths.keys():
         yield "some processes share a host with an I/O node: their bytes cross no link"
     if facts.queue_drops:
-        yield f"{facts.queue_drops} packets found a full queue and were sent again"
+        yield f"{facts.queue_drops} packets were dropped at full queues and sent again"
 
 
 def _document(facts: StripingFacts, verdict: Verdict) -> JsonObject:

@@ -384,7 +384,7 @@ def test_sums_of_a_run_are_of_the_operations_that_ended_and_notes_of_what_came_i
     ]  # fmt: skip
     assert (document["throughput_bps"], document["verified"]) == (8000 * 8 / 2.5, True)
     assert document["typical_throughput_bps"] == {"write": 16_000.0, "read": 64_000.0}
-    assert judged.verdict.notes == ("3 packets found a full queue and were sent again",)
+    assert judged.verdict.notes == ("3 packets were dropped at full queues and sent again",)
     shared = plan("ring:4", compute_nodes=3, io_nodes=2)
     calm = StripingMeasurements(fabric="emulation", operations=(record(),), mtu_bytes=9000)
     assert judge_striping(shared, calm).verdict.notes == (
