@@ -29,6 +29,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PLAIN: tuple[str, ...] = (
     "sfio_emu/",
     "testbed/api/",
+    "testbed/bulk/",
     "testbed/campaigns/",
     "testbed/commands/network/",
     "testbed/commands/stream/",
@@ -52,6 +53,7 @@ PLAIN: tuple[str, ...] = (
     "testbed/stream/impaired/",
     "testbed/stream/judgement/",
     "testbed/stream/prediction/",
+    "testbed/striping/",
     "testbed/tunnel/",
     "testbed/wavelengths/",
     "tools/check_plain_code.py",
