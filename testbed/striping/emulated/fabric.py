@@ -227,7 +227,7 @@ class _Run:
         with ExitStack() as stack:
             stack.enter_context(self._clients())
             if "write" not in plan.directions:
-                self._platform.all(machine_ends.subfiles, "fill")
+                self._platform.all(machine_ends.fill_subfiles)
             for number, direction in enumerate(plan.directions):
                 total_s = len(plan.directions) + 0.5
                 progress = Progress(done_s=number + 0.5, total_s=total_s, doing=direction)
@@ -281,7 +281,7 @@ class _Run:
         queue_drops = self._queue_drops() - drops_before
         record = self._joined(results, None if monitor is None else monitor.strain)
         if direction == "write":
-            record = replace(record, verified=all(platform.all(machine_ends.subfiles, "verify")))
+            record = replace(record, verified=all(platform.all(machine_ends.verify_subfiles)))
         if admission is not None:
             record = replace(
                 record,
@@ -318,7 +318,7 @@ class _Run:
             yield None
             return
         plan = self._plan.bulk_plan()
-        (objects,) = self._platform.all(machine_ends.occupied_of)
+        (objects,) = self._platform.all(machine_ends.objects_of)
         if self._circuits:
             self._switchboard.change_rules(self._standing, "remove")
             self._switchboard.flush_flow_cache()
@@ -334,7 +334,7 @@ class _Run:
                 self._switchboard.flush_flow_cache()
 
     def _joined(
-        self, results: Sequence[machine_ends.Operated], strain: MachineLoad | None
+        self, results: Sequence[machine_ends.ClientsResult], strain: MachineLoad | None
     ) -> OperationRecord:
         """Return the records of all machines as one.
 

@@ -20,7 +20,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Literal
 
 from sfio_emu.errors import SfioError
 from testbed.bulk.circuit_rules import BULK_PORT
@@ -248,7 +247,7 @@ class Share:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Operated:
+class ClientsResult:
     """The operation of the clients of one machine.
 
     Attributes:
@@ -282,7 +281,7 @@ def start_listeners(machine: MachineState, share: Share) -> None:
 
 def restart_listeners(machine: MachineState) -> None:
     """Restart the listeners that were killed."""
-    objects = occupied_of(machine)
+    objects = objects_of(machine)
     for position, listener in enumerate(objects.listeners):
         if listener.killed:
             objects.listeners[position] = objects.listen(listener.nodes)
@@ -301,7 +300,7 @@ def start_clients(machine: MachineState, group_address: str) -> None:
         InputError: The file cannot be opened.
         CapabilityError: The disk of an I/O node is full.
     """
-    objects = occupied_of(machine)
+    objects = objects_of(machine)
     share = objects.share
     plan = share.plan
     net = objects.net
@@ -333,7 +332,7 @@ def operate_clients(
     direction: Direction,
     fault_s: float,
     deaths: tuple[tuple[float, str], ...],
-) -> Operated:
+) -> ClientsResult:
     """Let all clients on this machine write or read.
 
     Args:
@@ -343,7 +342,7 @@ def operate_clients(
         fault_s: The time between the start and the first fault.
         deaths: When listeners are killed, in seconds after the start, and their nodes.
     """
-    objects = occupied_of(machine)
+    objects = objects_of(machine)
     with (
         prompt_threads(),
         _killed_meanwhile(objects.listeners, deaths, start_s),
@@ -353,7 +352,7 @@ def operate_clients(
         optimised = objects.share.plan.options.optimise
         record = operate(objects.clients, direction, optimised=optimised, fault_s=fault_s)
         ended_s = time.monotonic()
-    return Operated(
+    return ClientsResult(
         record=replace(record, machine_load=monitor.strain),
         began_s=ended_s - record.seconds,
         ended_s=ended_s,
@@ -362,24 +361,25 @@ def operate_clients(
 
 def close_clients(machine: MachineState) -> None:
     """Close the connections of all clients on this machine."""
-    occupied_of(machine).close_clients()
+    objects_of(machine).close_clients()
 
 
-def subfiles(machine: MachineState, action: Literal["fill", "verify"]) -> bool:
-    """Write the content into the subfiles on this machine, or compare them with it.
-
-    Returns:
-        Whether the subfiles have the right content.
-    """
-    objects = occupied_of(machine)
+def fill_subfiles(machine: MachineState) -> None:
+    """Write the content into the subfiles on this machine."""
+    objects = objects_of(machine)
     share = objects.share
-    content = share.content()
-    placement = share.plan.placement
     stripe_unit = share.plan.options.stripe_unit
-    if action == "verify":
-        return verified_subfiles(content, objects.root, placement, stripe_unit, share.io)
-    write_subfiles(content, objects.root, placement, stripe_unit, share.io)
-    return True
+    write_subfiles(share.content(), objects.root, share.plan.placement, stripe_unit, share.io)
+
+
+def verify_subfiles(machine: MachineState) -> bool:
+    """Return whether the subfiles on this machine have the right content."""
+    objects = objects_of(machine)
+    share = objects.share
+    stripe_unit = share.plan.options.stripe_unit
+    return verified_subfiles(
+        share.content(), objects.root, share.plan.placement, stripe_unit, share.io
+    )
 
 
 @dataclass
@@ -440,6 +440,6 @@ class _MachineObjects:
             listener.close()
 
 
-def occupied_of(machine: MachineState) -> _MachineObjects:
+def objects_of(machine: MachineState) -> _MachineObjects:
     """Return the objects of the run on this machine."""
     return machine.held("striping", _MachineObjects)
