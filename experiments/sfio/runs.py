@@ -49,6 +49,7 @@ def accessed(
     lie (by default in the page cache of the working directory); ``nodes``: that compute, and as many that keep a
     subfile; ``options``: of StripingOptions, beside those that the point names."""
     from testbed.striping.emulated.scratch_folders import scratch_folder
+    from testbed.striping.facts import StripingFacts
     from testbed.striping.judgement import invalid_reason, judge_striping
     from testbed.striping.options import StripingOptions
     from testbed.striping.workload import run_striping, striping_plan
@@ -63,7 +64,9 @@ def accessed(
             run = run_striping(plan, root)
         judged = judge_striping(plan, run)
         # without a prediction round trips and processors set the pace, and are what is measured
-        return judged, None if judged.prediction is None else invalid_reason(plan, run)
+        if judged.prediction is None:
+            return judged, None
+        return judged, invalid_reason(StripingFacts(plan, run))
 
     judged, invalid = repeated(once, itemgetter(1), ATTEMPTS - 1)
     found = judged.document

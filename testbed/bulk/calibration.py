@@ -167,7 +167,7 @@ def machine_lag(plan: BulkPlan, goodput: Goodput) -> str | None:
         return None
     sent_bytes = single_path_goodput(plan).count * plan.message_bytes
     if (1 - MIN_TOGETHER) / 2 * sent_bytes < AT_ONCE_BYTES:
-        hint = "give a larger --message-size: a link that has rested passes two packets at once"
+        hint = "give a larger --message-size: an idle link forwards two packets at once"
     else:
         hint = overload_hint(plan.rates)
     if plan.equal_rates:

@@ -71,11 +71,12 @@ def return_rules(
     for link in reversed(path):
         if reverse_of(link) not in wiring.network.link_index:
             raise InputError(
-                f"link {label_of(link)}: no link leads back, so no acknowledgement of {pair[0]} to "
-                f"{pair[1]}; add it"
+                f"link {label_of(link)} has no reverse link, which the acknowledgements of"
+                f" {pair[1]} to {pair[0]} need; add it"
             )
-    back = [reverse_of(link) for link in reversed(path)]
-    return _along(wiring, (pair[1], pair[0]), back, ("tcp_src", BULK_PORT + part), priority)
+    return _along(
+        wiring, (pair[1], pair[0]), _reversed_path(path), ("tcp_src", BULK_PORT + part), priority
+    )
 
 
 def shared_return_rules(
@@ -167,5 +168,10 @@ def pair_routes(wiring: Wiring, pair: Pair, path: Sequence[LinkId]) -> tuple[Hos
     """
     if not wiring.routed:
         return ()
-    back = [reverse_of(link) for link in reversed(path)]
-    return (*path_routes(wiring, *pair, path), *path_routes(wiring, pair[1], pair[0], back))
+    there = path_routes(wiring, pair[0], pair[1], path)
+    back = path_routes(wiring, pair[1], pair[0], _reversed_path(path))
+    return (*there, *back)
+
+
+def _reversed_path(path: Sequence[LinkId]) -> list[LinkId]:
+    return [reverse_of(link) for link in reversed(path)]

@@ -1,7 +1,7 @@
 """Facts of a bulk run: what follows from the plan and the measurements together; pure.
 
-``BulkFacts`` computes each fact once, when it is first needed. None of them is a verdict: ``judgement``
-compares them.
+``BulkFacts`` computes each fact once, when it is first needed. None of them is a verdict:
+``judgement`` compares them.
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ TIMEOUT_S = 0.2
 # Data in a packet of the largest size on the emulated links. Slow links have smaller packets, for
 # which the bounds are stricter.
 SEGMENT_BYTES = 8948
-# Switches may drop this share of the messages' packets; of small messages, this number per message.
+# Switches may drop this share of the messages' packets, or this number per message if it is larger.
 _STRAY_SHARE = 0.03
 _STRAY_PACKETS = 2
 
@@ -35,8 +35,12 @@ _STRAY_PACKETS = 2
 def expected_bytes(plan: BulkPlan, packet_payload_bytes: int) -> dict[LinkId, float]:
     """Return the bytes that the schedule puts on each link.
 
-    These are messages with their headers, and on the way back one acknowledgement for every two packets
-    at most.
+    These are the messages with their headers, and one acknowledgement for every two packets in the
+    reverse direction.
+
+    Args:
+        plan: The plan.
+        packet_payload_bytes: The payload of a full packet.
     """
     message = plan.message_bytes + OVERHEAD_BYTES
     packets = -(-message // packet_payload_bytes)
@@ -83,7 +87,8 @@ class BulkFacts:
         """Payload bits a second that no order of the transfers exceeds.
 
         This is the liquid throughput of the traffic in links (Gabrielyan 2007, eq. 3) times the
-        calibrated goodput of one link. If links differ in rate, both count links of the fastest rate.
+        calibrated goodput of one link. If links differ in rate, both count links of the fastest
+        rate.
         """
         return float(self.plan.liquid_links) * self.run.goodput.single_path_bps
 
@@ -101,7 +106,7 @@ class BulkFacts:
 
     @cached_property
     def predicted_ratio(self) -> float:
-        """Throughput over liquid throughput of the same order, in virtual time and without faults."""
+        """Throughput over liquid throughput of the same order in virtual time, without faults."""
         plan = self.plan
         undisturbed = replace(plan, faults=(), killed=(), injected=0)
         virtual_s = SimulatedBulkFabric().run(undisturbed).seconds
@@ -144,9 +149,9 @@ class BulkFacts:
     def misplaced(self) -> int:
         """Messages that were not sent over the links and in the time of their circuit.
 
-        Such a message was faster than links are. If circuits were set up as planned, it may also have
-        taken another path, or a link that another circuit held. If the run did not end with the last
-        message, all are counted.
+        Such a message was faster than its links. In a run with circuits and without faults, it may
+        also have taken another path, or a link that another circuit held. If the run did not end
+        with its last message, all messages are counted.
         """
         run = self.run
         if run.failure is not None:
@@ -165,7 +170,11 @@ class BulkFacts:
         return len(wrong)
 
     def _too_fast(self, clocks_s: float) -> set[int]:
-        """Return the messages that took less time than links need; clocks may be off by so much."""
+        """Return the messages that took less time than their links need.
+
+        Args:
+            clocks_s: The largest error of the duration, because of different clocks.
+        """
         share = max(0.0, 1 - AT_ONCE_BYTES / self.plan.message_bytes) / (2 - LIQUID_RATIO)
         wrong = set()
         for record in self.run.transfers:
@@ -178,7 +187,11 @@ class BulkFacts:
         return wrong
 
     def _overlapping(self, clocks_s: float) -> set[int]:
-        """Return the messages that began on a link before the circuit before them was released."""
+        """Return the messages that began on a link before its previous circuit was released.
+
+        Args:
+            clocks_s: The largest error of the difference, because of different clocks.
+        """
         spans_of_link: dict[LinkId, list[tuple[float, float, int]]] = {}
         for record in self.run.transfers:
             if record.started_s is None or record.done_s is None:
@@ -202,14 +215,14 @@ class BulkFacts:
 
     @cached_property
     def expected_bytes(self) -> Mapping[LinkId, float]:
-        """Bytes that each link counts if all goes as planned; virtual time counts no headers."""
+        """Bytes that each link carries in a run without faults; virtual time has no headers."""
         if self.run.fabric == "emulation":
             return expected_bytes(self.plan, self.run.packet_payload_bytes)
         return self.message_bytes_of_link
 
     @cached_property
     def retransmitted_bytes(self) -> Mapping[LinkId, int]:
-        """The most bytes that TCP's retransmissions may have put on each link."""
+        """The maximum of the bytes that retransmissions of TCP have put on each link."""
         bytes_of_link = Counter[LinkId]()
         for number, again in self.run.retransmitted.items():
             for link in self.plan.transfers[number].path:
@@ -220,8 +233,8 @@ class BulkFacts:
     def counter_error(self) -> tuple[float, LinkId]:
         """The largest relative difference between counted and expected bytes, and its link.
 
-        Retransmitted bytes are left out. If packets share links, headers may be more, because packets
-        arrive out of order, or fewer. Bytes on a link of no path are compared with one message.
+        Retransmitted bytes are not counted. If packets share links, the number of acknowledgements
+        is not known exactly. Bytes on a link of no path are compared with the size of a message.
         """
         strange = [link for link in self.run.links if link not in self.expected_bytes]
         errors = {link: self._counter_error_of(link) for link in (*self.plan.loads, *strange)}
@@ -280,9 +293,9 @@ class BulkFacts:
 
     @cached_property
     def retransmission_s(self) -> float:
-        """The most by which TCP's retransmissions can have made the run longer.
+        """The longest time by which retransmissions of TCP can have lengthened the run.
 
-        In each time frame this is the transfer that repeated for the longest time.
+        Of each time frame, the transfer with the longest retransmissions counts.
         """
         plan = self.plan
         longest_s = [0.0] * len(plan.frames)
@@ -296,12 +309,12 @@ class BulkFacts:
 
     @cached_property
     def circuit_change_delay_s(self) -> float:
-        """The most by which changes of circuits can have made the run longer.
+        """The longest time by which changes of circuits can have lengthened the run.
 
-        A time frame waits for all changes between it and the one before. Without a barrier other
-        transfers continue meanwhile. Transfers that wait for one another are no more than fit into the
-        predicted time. Each of them waits for its own change, and for another one if that is in
-        progress.
+        A time frame waits for all changes between it and the frame before. Without a barrier, other
+        transfers continue during a change. A chain of transfers that wait for one another has at
+        most as many as fit into the predicted time. Each of them waits for its own change, and for
+        another one if that is in progress.
         """
         plan = self.plan
         run = self.run

@@ -1,8 +1,8 @@
 """The judgement of a bulk run: predicted and measured figures next to each other, and the verdict.
 
-Every run must end with each message delivered once and verified. If circuits ran without faults, their
-throughput is compared with the prediction and the links' bytes with the schedule. If the machine did not
-keep up, that verdict is invalid.
+Every run must end with each message delivered once and verified. If circuits ran without faults,
+their throughput is compared with the prediction and the links' bytes with the schedule. If the
+machine did not keep up, that verdict is invalid.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,19 +21,21 @@ from testbed.model.verdict import Check, Claim, Verdict
 from testbed.model.workload import Judgement
 from topologies import JsonObject, LinkId, label_of, reverse_of
 
-# The relative difference between the bytes of a link and those of the plan: if circuits are set up, and
-# if packets share links.
+# The relative difference between the bytes of a link and those of the plan: if circuits are set up,
+# and if packets share links.
 _CIRCUIT_BYTES_TOLERANCE = 0.02
 _SHARED_BYTES_TOLERANCE = 0.25
-# A machine may stand still for this share of the time by which its run may be longer than predicted.
+# A machine may stand still for this share of the time by which its run may be longer than
+# predicted.
 _MAX_STANDSTILL_SHARE = 0.4
-# In shorter runs it may stand still for this time, but never longer than all of that time.
+# In short runs it may stand still for this time, but never for more than the tolerated delay.
 _USUAL_LATENESS_S = 0.01
-# The mean lateness of a thread that wakes.
+# The largest mean lateness of a thread that wakes.
 _MAX_MEAN_LATENESS_S = 0.0015
+# Why switches drop some packets even in a correct run.
 _STRAYS = (
-    "repetitions that come after their circuit is gone, "
-    "first packets that a switch still holds for strays; TCP repeats them"
+    "retransmissions after the removal of their circuit, and first packets that meet an outdated "
+    "entry of a switch's cache; TCP sends them again"
 )
 _MOST_DEADLOCKS_NOTED = 5
 
@@ -70,9 +72,10 @@ def judge_bulk(plan: BulkPlan, run: BulkMeasurements) -> Judgement:
 def _row(facts: BulkFacts) -> JsonObject:
     """Return all figures of a run, JSON-ready.
 
-    ``liquid_throughput_bps`` is the liquid throughput for the calibrated goodput, ``ratio`` the measured
-    throughput over it, and ``predicted_ratio`` the same of the plan in virtual time. ``bottleneck_busy``
-    has, for each bottleneck, the fraction of each time frame in which it carried data.
+    ``liquid_throughput_bps`` is the liquid throughput for the calibrated goodput, ``ratio`` the
+    measured throughput over it, and ``predicted_ratio`` the same of the plan in virtual time.
+    ``bottleneck_busy`` has, for each bottleneck, the fraction of each time frame in which it
+    carried data.
     """
     plan = facts.plan
     run = facts.run
@@ -98,25 +101,42 @@ def _row(facts: BulkFacts) -> JsonObject:
         "injected_packets": run.injected,
         "dropped_packets": facts.dropped_packets,
         "queue_drops": sum(c.queue_drops for c in run.links.values()),
-        "frame_times_s": [list(times) for times in run.frame_times_s],
-        "bottlenecks": [label_of(link) for link in busy],
-        "bottleneck_busy": [[round(x, 4) for x in shares] for shares in busy.values()],
-        "link_loads": [
-            [label_of(k), n, run.links[k].bytes if k in run.links else 0]
-            for k, n in plan.loads.items()
-        ],
+        "frame_times_s": list(map(list, run.frame_times_s)),
+        "bottlenecks": list(map(label_of, busy)),
+        "bottleneck_busy": list(map(_rounded, busy.values())),
+        "link_loads": _link_loads(facts),
         "machines": None if run.machines is None else _machines_figures(facts, run.machines),
-        "retried_transfers": [
-            plan.transfers[r.transfer].name for r in run.transfers if r.attempts > 1
-        ],
+        "retried_transfers": _retried_transfers(facts),
     }
+
+
+def _link_loads(facts: BulkFacts) -> list[list[object]]:
+    """Return the label, the planned messages and the counted bytes of each link."""
+    rows: list[list[object]] = []
+    for link, messages in facts.plan.loads.items():
+        count = facts.run.links.get(link)
+        rows.append([label_of(link), messages, 0 if count is None else count.bytes])
+    return rows
+
+
+def _retried_transfers(facts: BulkFacts) -> list[str]:
+    names = []
+    for record in facts.run.transfers:
+        if record.attempts > 1:
+            names.append(facts.plan.transfers[record.transfer].name)
+    return names
+
+
+def _rounded(shares: Iterable[float]) -> list[float]:
+    return [round(share, 4) for share in shares]
 
 
 def _machines_figures(facts: BulkFacts, report: MachinesReport) -> JsonObject:
     """Return the figures of a run over several machines.
 
-    ``seconds`` is right to within ``seconds_uncertainty_s``. ``messages_undecided`` counts the messages
-    that ended so near to the beginning or end of a fault that the clocks cannot tell on which side.
+    ``seconds`` is right to within ``seconds_uncertainty_s``. ``messages_undecided`` counts the
+    messages that ended so near to the beginning or end of a fault that the clocks cannot tell on
+    which side.
     """
     moments_s = []
     for fault in facts.plan.faults:
@@ -130,7 +150,7 @@ def _machines_figures(facts: BulkFacts, report: MachinesReport) -> JsonObject:
 
 
 def _verdict(facts: BulkFacts) -> Verdict:
-    """Return all checks of the run, and why it says nothing if that is so."""
+    """Return all checks of the run, and why it says nothing about the network, or None."""
     checks = [*_checks_of_messages(facts), *_checks_of_faults(facts)]
     strained = None
     if facts.undisturbed:
@@ -145,7 +165,7 @@ def _verdict(facts: BulkFacts) -> Verdict:
     invalid = first_reason(
         machine_lag(facts.plan, facts.run.goodput),
         strained,
-        *(f"{label_of(link)} was cut in no planned fault" for link in unplanned),
+        *(f"{label_of(link)} failed in no planned fault" for link in unplanned),
     )
     return Verdict(checks=tuple(checks), notes=tuple(_notes(facts)), invalid=invalid)
 
@@ -172,7 +192,7 @@ def _checks_of_messages(facts: BulkFacts) -> Iterator[Check]:
     plan = facts.plan
     run = facts.run
     ended = Check(
-        name="the run came to its end",
+        name="the run completed",
         key="ended",
         passed=run.failure is None,
         detail=run.failure or "",
@@ -180,33 +200,33 @@ def _checks_of_messages(facts: BulkFacts) -> Iterator[Check]:
     yield ended.of(run.delivered) if ended.passed else ended
     detail = f"{facts.messages_verified * plan.message_bytes} of {plan.total_bytes} bytes"
     if facts.misplaced:
-        detail += f"; {facts.misplaced} not where and when it was to go"
+        detail += f"; {facts.misplaced} not over its circuit or not in its time"
     claim = Claim("messages delivered exactly once and verified", "verified")
     arrived = facts.messages_verified - facts.misplaced
     yield claim.equal(len(plan.transfers), arrived).noting(detail)
 
 
 def _checks_of_faults(facts: BulkFacts) -> Iterator[Check]:
-    """Yield the checks that the planned faults came, and that something noticed them."""
+    """Yield the checks that the planned faults occurred, and that the run noticed them."""
     plan = facts.plan
     run = facts.run
     noticed = _both_directions(run.lost_links)
     cuts = [fault.link for fault in plan.faults if fault.kind == "down"]
     missed = any(link not in noticed for link in cuts) or (plan.killed and not run.failure)
     for check in injection_check(injection_times(plan.faults, plan.killed), run.seconds):
-        yield check.of(not missed, "nothing saw it break")
+        yield check.of(not missed, "nothing noticed the failure")
 
 
 def _link_bytes(facts: BulkFacts) -> Check:
     error, worst = facts.counter_error
     tolerance = _CIRCUIT_BYTES_TOLERANCE if facts.circuits else _SHARED_BYTES_TOLERANCE
-    claim = Claim("bytes that links carried against those of the plan", "link-bytes")
+    claim = Claim("relative error of the bytes that links carried", "link-bytes")
     check = claim.equal(0.0, error, tolerance)
     return check.noting(f"worst: {label_of(worst)}") if error > 0 else check
 
 
 def _circuit_checks(facts: BulkFacts) -> Iterator[Check]:
-    """Yield what the switches' counters must show if data can pass over circuits alone."""
+    """Yield the checks that switches forward data over circuits only."""
     planned = facts.plan.injected
     injected = facts.run.injected
     dropped = facts.dropped_packets
@@ -218,7 +238,7 @@ def _circuit_checks(facts: BulkFacts) -> Iterator[Check]:
         refused = claim.equal(planned, counted)
         detail = f"{dropped} packets were dropped at switches in all"
         yield refused.noting(detail).of(injected)
-    name = "packets of the messages themselves dropped at switches, share of all"
+    name = "share of the messages' packets that switches dropped"
     stray_share = max(0, dropped - injected) / facts.data_packets
     check = Claim(name, "own-dropped").equal(0.0, stray_share, facts.max_stray_share)
     yield check.noting(_STRAYS).of(facts.run.delivered)
@@ -230,29 +250,29 @@ def _throughput(facts: BulkFacts) -> Check:
     if not facts.liquid_order:
         name = "throughput over predicted liquid throughput, against the order in virtual time"
         return Claim(name, "throughput").equal(predicted, facts.ratio, ORDER_TOLERANCE)
-    least = LIQUID_RATIO * predicted
-    # Links rest between messages.
-    rest_share = min(0.5, AT_ONCE_BYTES / facts.plan.message_bytes)
-    most = predicted * (2 - LIQUID_RATIO) / (1 - rest_share)
-    detail = f"at least {least:.4g}"
-    if facts.ratio > most:
-        detail += f", at most {most:.2f}"
+    min_ratio = LIQUID_RATIO * predicted
+    # An idle link forwards some bytes at once, and links are idle between messages.
+    share_at_once = min(0.5, AT_ONCE_BYTES / facts.plan.message_bytes)
+    max_ratio = predicted * (2 - LIQUID_RATIO) / (1 - share_at_once)
+    detail = f"at least {min_ratio:.4g}"
+    if facts.ratio > max_ratio:
+        detail += f", at most {max_ratio:.2f}"
     return Check(
         name="throughput over predicted liquid throughput",
         key="throughput",
         predicted=predicted,
         measured=facts.ratio,
-        tolerance=predicted - least,
-        passed=least <= facts.ratio <= most,
+        tolerance=predicted - min_ratio,
+        passed=min_ratio <= facts.ratio <= max_ratio,
         detail=detail,
     )
 
 
 def _strained(facts: BulkFacts) -> str | None:
-    """Return why the machine spoilt a run of which a throughput is claimed, or None.
+    """Return why the machine was too slow for a run with a predicted throughput, or None.
 
-    Figures of the machine decide this, never the throughput. They are compared with the time that the
-    run was to take, never with the time that it took.
+    This follows from figures of the machine, never from the throughput. They are compared with the
+    predicted duration of the run, never with the measured one.
     """
     if facts.run.strain is None:
         return None
@@ -274,8 +294,8 @@ def _strained(facts: BulkFacts) -> str | None:
 def _changes_too_long(facts: BulkFacts, limit_s: float) -> str | None:
     """Return a reason if changes of circuits took longer than this.
 
-    A schedule neglects the time that they take. If it is too long, the run cannot tell a schedule from a
-    worse one.
+    A schedule neglects the time that they take. If it is too long, the run cannot tell a schedule
+    from a worse one.
     """
     run = facts.run
     delay_s = facts.circuit_change_delay_s
@@ -292,11 +312,11 @@ def _changes_too_long(facts: BulkFacts, limit_s: float) -> str | None:
 
 
 def _repeats_too_long(facts: BulkFacts) -> str | None:
-    """Return a reason if messages were too short for what TCP had to repeat.
+    """Return a reason if messages were too short for the retransmissions of TCP.
 
-    That is so if retransmissions and changes of circuits took all the time by which the run may be
-    longer. Only as many packets as switches may miss of messages whose circuit is new are no fault of
-    the schedule; packets for which queues had no room are.
+    They are if retransmissions and changes of circuits took all the time by which the run may be
+    longer than predicted. Retransmissions are no fault of the schedule only if no queue was full,
+    and if they are no more than switches may drop of messages whose circuit is new.
     """
     again = facts.run.retransmitted.values()
     packets = sum(repeats.packets for repeats in again)
@@ -313,6 +333,6 @@ def _repeats_too_long(facts: BulkFacts) -> str | None:
         f"TCP sent {packets} packets again, "
         f"{timeouts} after a time-out of {1e3 * TIMEOUT_S:.0f} ms, "
         f"which takes up to {share:.1%} of the predicted time "
-        f"(limit, circuits' changes too, {limit:.1%})",
+        f"(limit, including changes of circuits, {limit:.1%})",
         hint=LONGER_FRAMES,
     )

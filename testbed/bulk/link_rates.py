@@ -45,7 +45,7 @@ class LinkRates(ShortRepr):
 
     @property
     def in_proportion(self) -> bool:
-        """Whether the rates are in the proportions of the network's own."""
+        """True if the rates are in the proportions of the network's own."""
         return self.has_own_rates and self.requested_bps is None
 
     @property
@@ -69,7 +69,7 @@ class LinkRates(ShortRepr):
 
     @property
     def note(self) -> str:
-        """What happened to the network's own rates, or "" if it has none."""
+        """A description of the changes to the network's own rates, or "" if it has none."""
         own_bps = {link.capacity_bps for link in self.own.links}
         if not self.has_own_rates or own_bps == {self.requested_bps}:
             return ""
@@ -95,12 +95,12 @@ class LinkRates(ShortRepr):
 
 
 def rate_notes(rates: LinkRates | None) -> list[str]:
-    """Return what a verdict has to note about the rates of the links."""
+    """Return the notes of a verdict about the rates of the links."""
     return [] if rates is None or not rates.note else [rates.note]
 
 
 def overload_hint(rates: LinkRates | None) -> str:
-    """Return what a user can do if the machine does not keep up."""
+    """Return the advice to a user whose machine does not keep up."""
     if rates is None or not rates.in_proportion:
         return LOWER_LINK_RATE
     # --link-rate would give every link the same rate.
@@ -136,8 +136,8 @@ def link_rates(
     if rates.in_proportion and rates.divisor > 1 and slowest_bps < _MIN_SCALED_BPS:
         raise InputError(
             f"{slowest.label} would have {_rate(slowest_bps)}, because all rates are scaled by"
-            f" 1/{_number(rates.divisor)}: no run ends in time; give closer rates, or all links one rate with"
-            " --link-rate"
+            f" 1/{_number(rates.divisor)}: no run ends in time; give closer rates, or all links one"
+            " rate with --link-rate"
         )
     return rates
 
@@ -158,8 +158,8 @@ def refuse_impaired(network: Network) -> None:
     impaired = next((link for link in network.links if link.impairments), None)
     if impaired is not None:
         raise InputError(
-            f"{impaired.label} is always impaired ({to_text(impaired.impaired_by)}): no throughput over it is"
-            " predicted; impair it for a time (--faults), or take testbed stream"
+            f"{impaired.label} is always impaired ({to_text(impaired.impaired_by)}): no throughput"
+            " over it is predicted; impair it for a time (--faults), or take testbed stream"
         )
 
 
@@ -167,7 +167,9 @@ def _listed(rates_bps: set[float]) -> str:
     rates = [_rate(rate_bps) for rate_bps in sorted(rates_bps)]
     if len(rates) > _MAX_LISTED_RATES:
         return f"{rates[0]} to {rates[-1]}"
-    return ", ".join(rates[:-1]) + " and " * (len(rates) > 1) + rates[-1]
+    if len(rates) == 1:
+        return rates[0]
+    return ", ".join(rates[:-1]) + f" and {rates[-1]}"
 
 
 def _rate(rate_bps: float) -> str:

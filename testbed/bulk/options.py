@@ -1,7 +1,8 @@
-"""What a bulk run sends, and how, for the command and the library."""
+"""Options of bulk transfers, for the command and the library."""
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
@@ -25,17 +26,55 @@ from testbed.model.options.option import (
 )
 
 MAX_MESSAGE_BYTES = 1 << 30
+# Pairs of hosts, or text: "all-to-all", pairs such as "A:B,C:D", or a file of pairs.
 PatternLike = str | Sequence[Pair]
-"""Pairs of hosts, or as text: "all-to-all", pairs ("A:B,C:D"), a file of them."""
+# Processes that are killed; as text, "NODE@TIME".
 KilledLike = Sequence[str | KilledProcess]
-"""Processes that are killed; as text "NODE@TIME"."""
-_UNSCHEDULED = Only(when=lambda a: a.schedule is None, needs="a run without --schedule")
+
+
+def _without_schedule(arguments: Namespace) -> bool:
+    return arguments.schedule is None
+
+
+def _without_faults(arguments: Namespace) -> bool:
+    faultless = arguments.faults is None or no_faults(arguments.faults)
+    return not arguments.kill and faultless
+
+
+def _runs_circuits(arguments: Namespace) -> bool:
+    return not (arguments.no_comparison and arguments.switching == "packet")
+
+
+def _on_one_machine(arguments: Namespace) -> bool:
+    return arguments.machines is None
+
+
+_UNSCHEDULED = Only(when=_without_schedule, needs="a run without --schedule")
 
 
 @options
 class BulkOptions:
-    """Who sends to whom, and how; see ``BulkPlan``. ``schedule``: a file with the pairs and their time frames, in place
-    of ``pattern``, ``parts`` and ``scheduling``. ``no_comparison`` is of the command: a plan has one switching."""
+    """Options of a plan (``BulkPlan``).
+
+    Attributes:
+        network: The network.
+        scheduling: The method that orders the transfers.
+        pattern: The pairs of hosts.
+        parts: The number of parts of a message, each with its own route.
+        schedule: A file with pairs and time frames, used instead of ``pattern``, ``parts`` and
+            ``scheduling``.
+        message_bytes: The size of a message.
+        link_rate_bps: The rate of every link. None: rates in proportion to the network's own.
+        switching: Whether transfers wait for circuits.
+        no_comparison: Only for the command: do not run the other switching too.
+        barrier: Whether a time frame waits for all messages of the frame before it.
+        routing: The static routing. None: the network's own.
+        inject_packets: The number of packets that are sent without a circuit.
+        faults: The link failures.
+        kill: The receivers that are killed.
+        solver_time_limit_s: The time limit of the search for a schedule.
+        seed: The seed of all random choices.
+    """
 
     network: NetworkLike = option(
         kw_only=False,
@@ -68,71 +107,73 @@ class BulkOptions:
         help="the pairs and time frames that testbed schedule NETWORK --output wrote",
     )
     message_bytes: int = sent(
-        default="1MB", kind=kinds.bytes_up_to(MAX_MESSAGE_BYTES), help="of every message"
+        default="1MB", kind=kinds.bytes_up_to(MAX_MESSAGE_BYTES), help="size of every message"
     )
     link_rate_bps: float | None = link_rate()
     switching: Switching = routed(
-        default="circuit", choices=SWITCHINGS, help="which the verdict is about"
+        default="circuit", choices=SWITCHINGS, help="switching that the verdict is about"
     )
     no_comparison: bool = routed(
         default=False,
-        help="do not run the other switching for comparison",
+        help="do not also run the other switching for comparison",
         only=(
             Only(
-                when=lambda a: not a.kill and (a.faults is None or no_faults(a.faults)),
+                when=_without_faults,
                 needs="a run without faults (under faults one switching always runs alone)",
             ),
         ),
     )
-    barrier: bool = routed(default=True, help="between time frames (default: yes)")
+    barrier: bool = routed(
+        default=True,
+        help="let a time frame wait for all messages of the previous one (default: yes)",
+    )
     routing: str | None = routed(
         default=None, metavar="METHOD", help="static method (default: the network's own)"
     )
     inject_packets: int = sent(
         default=20,
         kind=kinds.few,
-        help="packets without a circuit, in mid-run",
-        only=(
-            Only(
-                when=lambda a: not (a.no_comparison and a.switching == "packet"),
-                needs="circuit switching",
-            ),
-        ),
+        help="number of packets sent without a circuit during the run",
+        only=(Only(when=_runs_circuits, needs="circuit switching"),),
         switches_only=True,
     )
     faults: FaultsLike | None = failing(
         default=None,
         metavar=f"none|{FAULT_WORDS}|FILE",
-        help="links to cut while it runs, as in s1-s2@1-3, or a JSON file as for testbed stream",
+        help="links that fail during the run, as in s1-s2@1-3, or a JSON file as for testbed"
+        " stream",
     )
     kill: KilledLike = failing(
         default=(),
         many=True,
         metavar="NODE@TIME",
-        help="end a receiver's process TIME seconds after the start",
+        help="kill a receiver's process TIME seconds after the start",
         switches_only=True,
     )
-    solver_time_limit_s: float = sought(help="of the search for a schedule", only=(_UNSCHEDULED,))
-    seed: int = running(default=1, kind=kinds.seed, help="seed of everything random")
+    solver_time_limit_s: float = sought(
+        help="time limit of the search for a schedule", only=(_UNSCHEDULED,)
+    )
+    seed: int = running(default=1, kind=kinds.seed, help="seed of all random choices")
 
 
 @options
 class BulkRunOptions:
-    """Of a run of the command. ``save_messages``: a directory that keeps every message that arrived whole."""
+    """Options of the command that a plan does not have.
+
+    Attributes:
+        on_deadlock: What happens when a cycle of waiting transfers closes.
+        save_messages: The directory in which complete messages are stored.
+    """
 
     on_deadlock: OnDeadlock = routed(
         default="retreat",
         choices=get_args(OnDeadlock),
-        help="what ends a circle of waiting transfers",
+        help="what happens when transfers wait for each other in a cycle",
     )
     save_messages: Path | None = sent(
         default=None,
         metavar="DIR",
-        help="keep every message that arrived whole",
-        only=(
-            Only(
-                when=lambda a: a.machines is None, needs="a run on one machine, without --machines"
-            ),
-        ),
+        help="store every complete message in this directory",
+        only=(Only(when=_on_one_machine, needs="a run on one machine, without --machines"),),
         switches_only=True,
     )

@@ -105,7 +105,7 @@ class BulkPlan(ShortRepr):
         if self.message_bytes < 1:
             raise InputError(f"messages of {self.message_bytes} bytes; give 1 or more")
         if not self.transfers:
-            raise InputError("bulk plan: no transfer; give a pattern with at least one")
+            raise InputError("bulk plan: there is no transfer; give a pattern with at least one")
         frame_counts = [0] * len(self.transfers)
         for frame in self.frames:
             for index in frame:

@@ -2,19 +2,11 @@
 
 import math
 
+from testbed.download.facts import DownloadFacts
 from testbed.download.figures import arrival_rates
 from testbed.download.plan import FRAME_OVERHEAD_BYTES, DownloadMeasurements, DownloadPlan
-from testbed.download.prediction import (
-    Alternatives,
-    Prediction,
-    alternatives,
-    delays,
-    predict,
-    symbols_needed,
-    tolerances,
-)
+from testbed.download.prediction import symbols_needed
 from testbed.faults.fault import fault_rows, injection_check, injection_times
-from testbed.faults.impaired_link import queue_bytes
 from testbed.judgement.validity import dropped_reason, first_reason
 from testbed.model.machine.load import TimingError, first_exceeded
 from testbed.model.verdict import Check, Claim, Verdict
@@ -35,95 +27,67 @@ def judge_download(plan: DownloadPlan, run: DownloadMeasurements) -> Judgement:
     its rate, or, if no path is left for a while, a download without failures. The rival of the
     packets always sends at its highest rate.
     """
-    expected = predict(plan)
-    rivals = alternatives(plan)
-    verdict = _verdict(plan, expected, rivals, run)
-    document = _document(plan, expected, rivals, run) | {"verdict": verdict.to_json()}
-    stored = (_row(plan, run, document),)
+    facts = DownloadFacts(plan, run)
+    verdict = _verdict(facts)
+    document = _document(facts) | {"verdict": verdict.to_json()}
+    stored = (_row(facts, document),)
     return Judgement(
         verdict=verdict, document=document, rows=tuple(document["faults"]), stored=stored
     )
 
 
-def _verdict(
-    plan: DownloadPlan,
-    expected: Prediction,
-    rivals: Alternatives,
-    run: DownloadMeasurements,
-) -> Verdict:
-    duration_s = plan.limit_s
-    if run.seconds is not None:
-        duration_s = run.seconds
-    seconds_tolerance, packets_tolerance = tolerances(plan)
-    checks = [
-        _content_check(plan, run),
-        _duration_check(expected, rivals, run, duration_s, seconds_tolerance),
-        _packets_check(expected, rivals, run, packets_tolerance),
-    ]
-    for check in injection_check(injection_times(plan.faults), duration_s, "the download"):
-        checks.append(check.of(run.sent))
-    invalid = _overload(plan, run, MAX_LAG * seconds_tolerance)
-    return Verdict(checks=tuple(checks), invalid=invalid, notes=strangers(run.counters))
+def _verdict(facts: DownloadFacts) -> Verdict:
+    checks = [_content_check(facts), _duration_check(facts), _packets_check(facts)]
+    injections = injection_times(facts.plan.faults)
+    for check in injection_check(injections, facts.duration_s, "the download"):
+        checks.append(check.of(facts.run.sent))
+    notes = strangers(facts.run.counters)
+    return Verdict(checks=tuple(checks), invalid=_overload(facts), notes=notes)
 
 
-def _content_check(plan: DownloadPlan, run: DownloadMeasurements) -> Check:
-    # Impaired links may duplicate packets, so more may arrive than were sent.
-    plausible = symbols_needed(plan) <= run.received <= 2 * run.sent
-    arrived_bytes = 0.0
-    if run.verified and plausible:
-        arrived_bytes = float(plan.file_bytes)
+def _content_check(facts: DownloadFacts) -> Check:
+    received = facts.run.received
     detail = "SHA-256 compared"
-    if not plausible:
-        detail += f"; {run.received} packets arrived, too few or too many"
+    if not facts.plausible:
+        detail += f"; {received} packets arrived, too few or too many"
     claim = Claim("bytes of the file that arrived", "content")
-    check = claim.equal(float(plan.file_bytes), arrived_bytes)
-    return check.against(0.0, "a file that differs").noting(detail).of(run.received)
+    check = claim.equal(float(facts.plan.file_bytes), facts.arrived_bytes)
+    return check.against(0.0, "a file that differs").noting(detail).of(received)
 
 
-def _duration_check(
-    expected: Prediction,
-    rivals: Alternatives,
-    run: DownloadMeasurements,
-    duration_s: float,
-    tolerance_s: float,
-) -> Check:
+def _duration_check(facts: DownloadFacts) -> Check:
+    predicted_s = facts.expected.seconds
+    rivals = facts.rivals
     detail = ""
-    if rivals.single_path_s > expected.seconds:
+    if rivals.single_path_s > predicted_s:
         detail += f"a single path takes {rivals.single_path_s:.2f} s"
-    if run.seconds is None:
+    if facts.run.seconds is None:
         detail += "; it never was"
-    rival_s, rival = rivals.nearest(expected.seconds)
+    rival_s, rival = rivals.nearest(predicted_s)
     claim = Claim("seconds until the file was there", "seconds")
-    check = claim.equal(expected.seconds, duration_s, tolerance_s)
+    check = claim.equal(predicted_s, facts.duration_s, facts.tolerance_s)
     return check.against(rival_s, rival).noting(detail)
 
 
-def _packets_check(
-    expected: Prediction,
-    rivals: Alternatives,
-    run: DownloadMeasurements,
-    tolerance: float,
-) -> Check:
-    check = Claim("packets sent", "packets-sent").equal(expected.sent, float(run.sent), tolerance)
+def _packets_check(facts: DownloadFacts) -> Check:
+    predicted = facts.expected.sent
+    claim = Claim("packets sent", "packets-sent")
+    check = claim.equal(predicted, float(facts.run.sent), facts.tolerance_packets)
     rival = "a sender that always sends at its highest rate"
-    if rivals.always_highest_sent - expected.sent > 1:
-        return check.against(rivals.always_highest_sent, rival)
+    if facts.rivals.always_highest_sent - predicted > 1:
+        return check.against(facts.rivals.always_highest_sent, rival)
     return check.against(None, f"{rival}; here that is the rate asked for")
 
 
-def _overload(plan: DownloadPlan, run: DownloadMeasurements, max_lag_s: float) -> str | None:
+def _overload(facts: DownloadFacts) -> str | None:
     """Return why the machine was too slow for this run, or None."""
-    forward_s, spread_s, _ = delays(plan)
-    queue_s = queue_bytes(plan.last_mile_rate_bps) * 8 / plan.last_mile_rate_bps
-    waited_s = run.longest_s - forward_s - spread_s - queue_s
-    # Impaired links delay packets on purpose.
-    if any(fault.kind == "impaired" for fault in plan.faults):
-        waited_s = 0.0
+    run = facts.run
+    max_lag_s = MAX_LAG * facts.tolerance_s
     late_sender = TimingError("sender", "the sender fell {was} behind", run.sender_lag_s, max_lag_s)
     late_switches = TimingError(
         "switches",
         "packets lay {was} in switches, beside the last mile's queue",
-        waited_s,
+        facts.waited_s,
         max_lag_s,
     )
     hint = "lower --last-mile-rate, or leave the machine to this run"
@@ -134,8 +98,10 @@ def _overload(plan: DownloadPlan, run: DownloadMeasurements, max_lag_s: float) -
     )
 
 
-def _row(plan: DownloadPlan, run: DownloadMeasurements, document: Json) -> JsonObject:
+def _row(facts: DownloadFacts, document: Json) -> JsonObject:
     """Return the stored row: the document without verdict, and the arrival rates for the figure."""
+    plan = facts.plan
+    run = facts.run
     drawn_s = run.seconds or max(run.arrivals_s, default=0.0)
     arrivals_pps: list[float] = []
     if drawn_s > 0:
@@ -152,16 +118,11 @@ def _row(plan: DownloadPlan, run: DownloadMeasurements, document: Json) -> JsonO
     }
 
 
-def _document(
-    plan: DownloadPlan,
-    expected: Prediction,
-    rivals: Alternatives,
-    run: DownloadMeasurements,
-) -> JsonObject:
+def _document(facts: DownloadFacts) -> JsonObject:
     """Return the object of ``testbed download --json`` without its verdict."""
-    goodput_bps = 0.0
-    if run.seconds:
-        goodput_bps = plan.file_bytes * 8 / run.seconds
+    plan = facts.plan
+    run = facts.run
+    expected = facts.expected
     return {
         "fabric": run.fabric,
         "method": plan.method,
@@ -171,13 +132,13 @@ def _document(
         "verified": run.verified,
         "duration_s": {"predicted": expected.seconds, "measured": run.seconds},
         "alternatives": {
-            "constant_rate_s": _finite(rivals.constant_rate_s),
-            "single_path_s": _finite(rivals.single_path_s),
+            "constant_rate_s": _finite(facts.rivals.constant_rate_s),
+            "single_path_s": _finite(facts.rivals.single_path_s),
         },
         "outage_s": expected.outage_s,
-        "goodput_bps": goodput_bps,
+        "goodput_bps": facts.goodput_bps,
         "last_mile_rate_bps": plan.last_mile_rate_bps,
-        "goodput_ratio": goodput_bps / plan.last_mile_rate_bps,
+        "goodput_ratio": facts.goodput_bps / plan.last_mile_rate_bps,
         "packets": {
             "needed": symbols_needed(plan),
             "sent": {"predicted": expected.sent, "measured": run.sent},

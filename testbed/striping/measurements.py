@@ -1,5 +1,4 @@
-"""What a striped-file run measured: one record an operation, what went wrong in it, and what the machine did
-meanwhile."""
+"""Measurements of a striped-file run: one record per operation."""
 
 from dataclasses import asdict, dataclass
 from typing import Literal
@@ -10,15 +9,23 @@ from testbed.model.machine.load import MachineLoad
 from topologies import JsonObject
 
 Direction = Literal["write", "read"]
+# The size of the network's packets.
 MTU_BYTES = 9000
+# A client gives up a listener that is silent for this time, if the plan has faults.
 TIMEOUT_S = 2.0
-"""After which a silent listener is given up."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClientError:
-    """A compute process whose call failed ``after_s`` seconds after it began, ``since_fault_s`` after the first
-    fault."""
+    """A compute process whose call failed.
+
+    Attributes:
+        rank: The rank of the process.
+        node: Its node.
+        text: The error.
+        after_s: The time between the start of the call and its failure.
+        since_fault_s: The time between the first fault and the failure of the call.
+    """
 
     rank: int
     node: str
@@ -29,12 +36,28 @@ class ClientError:
 
 @dataclass(frozen=True, kw_only=True)
 class OperationRecord:
-    """One operation of all compute processes together.
+    """One operation, which all compute processes carry out together.
 
-    ``verified``: subfiles hold what they must (write), every process read what was written (read). ``seconds``: until
-    the last process was done. ``under_faults``: faults were in force; what they broke is in ``errors``. ``frame_times_s``: of
-    a scheduled one. ``machine_load``: of the machine meanwhile, None where nothing was timed on it; ``thread_delay_s``: by which its
-    late threads lengthened a coordinated operation.
+    Attributes:
+        direction: Whether the file was written or read.
+        attempt: 1, or 2 for the repetition of an operation that a fault broke.
+        under_faults: Whether the faults of the plan were injected during the operation.
+        seconds: The time until the last process was done.
+        bytes: The size of all blocks.
+        messages: The messages to listeners.
+        fragments: The pieces that are contiguous in memory and in a subfile.
+        requests: The contiguous ranges of subfiles.
+        disk_calls: The reads or writes of subfiles.
+        verified: Whether the subfiles have the right content (write), or every process read the
+            right content (read).
+        errors: The processes that failed.
+        deadlocks: Cycles of waiting transfers that were broken.
+        rule_changes: Batches of circuit changes in the switches.
+        queue_drops: Packets that were dropped at full queues.
+        machine_load: The load of the machine; None if nothing was timed on it.
+        thread_delay_s: The time by which late threads lengthened a coordinated operation.
+        frame_times_s: The begin and the end of each time frame.
+        failure: Why a coordinated operation did not complete, or None.
     """
 
     direction: Direction
@@ -58,15 +81,18 @@ class OperationRecord:
 
     @property
     def throughput_bps(self) -> float:
-        """Bits of the file a second, of an operation that came to its end."""
-        return self.bytes * 8 / self.seconds if self.seconds > 0 and not self.errors else 0.0
+        """Bits of the file per second; 0 if a process failed."""
+        if self.errors or self.seconds <= 0:
+            return 0.0
+        return self.bytes * 8 / self.seconds
 
     @property
     def cpu_fraction(self) -> float:
-        """Busy time of all processors meanwhile, 0 to 1."""
+        """The fraction of all processors that was busy, 0 to 1."""
         return 0.0 if self.machine_load is None else self.machine_load.cpu_fraction
 
     def to_json(self) -> JsonObject:
+        """Return all fields and properties, JSON-ready."""
         return {
             **asdict(self),
             "cpu_fraction": self.cpu_fraction,
@@ -76,8 +102,15 @@ class OperationRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class StripingMeasurements:
-    """All operations in order. ``mtu_bytes``: of the network's packets. ``machines``: of a run over several.
-    ``faults``: when they were in force, in the first operation."""
+    """Measurements of a run.
+
+    Attributes:
+        fabric: The fabric on which the plan ran.
+        operations: All operations in order.
+        mtu_bytes: The size of the network's packets.
+        machines: The report of a run over several machines, or None.
+        faults: The times at which faults were active, since the start of the first operation.
+    """
 
     fabric: str
     operations: tuple[OperationRecord, ...]

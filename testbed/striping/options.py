@@ -1,7 +1,8 @@
-"""What is written or read of a striped file, and how, for the command and the library."""
+"""Options of striped files, for the command and the library."""
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
@@ -28,21 +29,58 @@ if TYPE_CHECKING:
 
 Access = Literal["contiguous", "strided", "random", "matrix-columns"]
 Operation = Literal["write", "read", "both"]
+# The optimisations of the library that can be disabled one by one.
 Optimisation = Literal["sort", "merge", "combine", "pipeline"]
-"""Those of the library's settings that can be left out one by one."""
 Order = Literal["first", "random"]
 MAX_FILE_BYTES = 1 << 31
-_ONE_MACHINE = (
-    Only(when=lambda a: a.machines is None, needs="a run on one machine, without --machines"),
-)
+
+
+def _on_one_machine(arguments: Namespace) -> bool:
+    return arguments.machines is None
+
+
+def _has_blocks(arguments: Namespace) -> bool:
+    return arguments.access in ("strided", "random")
+
+
+def _without_schedule(arguments: Namespace) -> bool:
+    return arguments.schedule is None
+
+
+def _has_faults(texts: Sequence[str]) -> bool:
+    return not all(no_faults(text) for text in texts)
+
+
+_ONE_MACHINE = (Only(when=_on_one_machine, needs="a run on one machine, without --machines"),)
 
 
 @options
 class StripingOptions:
-    """What a user asks for; sizes in bytes. ``file_bytes`` None: 200 kB for each pair of hosts, 4 MB at least.
-    ``optimise`` false: one message a fragment. ``disable``: optimisations that are left out of a call's one message.
-    ``schedule``: a file with time frames, in place of ``scheduling``. ``repetitions``: times that each operation is
-    carried out."""
+    """Options of a plan. Sizes are in bytes.
+
+    Attributes:
+        network: The network.
+        compute_nodes: The number of hosts that write or read.
+        io_nodes: The number of hosts that store the subfiles.
+        stripe_unit: The size of a stripe unit.
+        file_bytes: The size of the file. None: 200 kB for each pair of hosts, and at least 4 MB.
+        operation: Whether the file is written, read, or both.
+        access: The blocks of each process (``access_blocks``).
+        access_block_bytes: The size of a block of strided and random access.
+        optimise: False: one message per fragment.
+        disable: Optimisations that the library does not use.
+        scheduling: How the transfers are ordered.
+        schedule: A file with time frames, used instead of ``scheduling``.
+        switching: Whether each transfer waits for its circuit.
+        repetitions: How often each operation is carried out.
+        link_rate_bps: The rate of every link. None: rates in proportion to the network's own.
+        routing: The static routing. None: the network's own.
+        host_selection: Which hosts take part.
+        faults: The link failures and impairments.
+        kill: The listeners that are killed.
+        solver_time_limit_s: The time limit of the search for a schedule.
+        seed: The seed of all random choices.
+    """
 
     network: NetworkLike = option(
         kw_only=False,
@@ -50,29 +88,27 @@ class StripingOptions:
         metavar="NETWORK",
         help="a network with hosts (swiss-t1, crossbar:8, ...) or a file",
     )
-    compute_nodes: int = ends(kw_only=False, kind=kinds.some, help="hosts that write or read")
-    io_nodes: int = ends(kw_only=False, kind=kinds.some, help="hosts that hold the file")
+    compute_nodes: int = ends(
+        kw_only=False, kind=kinds.some, help="number of hosts that write or read"
+    )
+    io_nodes: int = ends(kw_only=False, kind=kinds.some, help="number of hosts that store the file")
     stripe_unit: int = sent(default=200, kind=kinds.bytes_up_to(MAX_FILE_BYTES))
     file_bytes: int | None = sent(
         default=None,
         kind=kinds.bytes_up_to(MAX_FILE_BYTES),
-        help="default 200 kB for each pair of hosts, 4 MB at least",
+        help="default: 200 kB for each pair of hosts, at least 4 MB",
     )
     operation: Operation = sent(default="write", choices=get_args(Operation))
     access: Access = sent(default="contiguous", choices=get_args(Access))
     access_block_bytes: int = sent(
         default=1000,
         kind=kinds.size_bytes,
-        help="of strided and random access",
-        only=(
-            Only(
-                when=lambda a: a.access in ("strided", "random"), needs="--access strided or random"
-            ),
-        ),
+        help="block size of strided and random access",
+        only=(Only(when=_has_blocks, needs="--access strided or random"),),
     )
     optimise: bool = routed(
         default=True,
-        help="gather the fragments of a call into one message an I/O node (default: yes)",
+        help="gather the fragments of a call into one message per I/O node (default: yes)",
     )
     disable: Sequence[Optimisation] = routed(
         default=(),
@@ -87,23 +123,24 @@ class StripingOptions:
         help="order of the transfers: none, liquid",
         only=(
             *_ONE_MACHINE,
-            Only(when=lambda a: a.schedule is None, needs="a run without --schedule"),
+            Only(when=_without_schedule, needs="a run without --schedule"),
         ),
     )
     schedule: str | Path | None = routed(
         default=None,
         metavar="FILE",
-        help="the pairs and time frames that testbed schedule NETWORK --pattern PAIRS --output wrote",
+        help="the pairs and time frames that testbed schedule NETWORK --pattern PAIRS --output"
+        " wrote",
         only=_ONE_MACHINE,
     )
     switching: Switching | None = routed(
         default=None,
         choices=("packet", "circuit"),
-        help="default: circuit where transfers are scheduled, else packet",
+        help="default: circuit if transfers are scheduled, otherwise packet",
         only=_ONE_MACHINE,
     )
     repetitions: int = sent(
-        default=1, kind=kinds.whole(1, 1000), help="carry every operation out N times"
+        default=1, kind=kinds.whole(1, 1000), help="carry out every operation N times"
     )
     link_rate_bps: float | None = link_rate()
     routing: str | None = routed(
@@ -116,33 +153,40 @@ class StripingOptions:
         default=(),
         many=True,
         metavar=f"none|{FAULT_WORDS}|FILE",
-        help="cut links, as in s1-s2@0.2-3; may be repeated",
-        switches_only=lambda words: not all(map(no_faults, words)),
+        help="links that fail, as in s1-s2@0.2-3 (repeatable)",
+        switches_only=_has_faults,
     )
     kill: Sequence[str | KilledProcess] = failing(
         default=(),
         many=True,
         metavar="NODE@TIME",
-        help="end a listener TIME seconds after the start",
+        help="kill a listener TIME seconds after the start",
         only=_ONE_MACHINE,
         switches_only=True,
     )
-    solver_time_limit_s: float = sought(help="of the search for a schedule", only=_ONE_MACHINE)
-    seed: int = running(default=1, kind=kinds.seed, help="seed of everything random")
+    solver_time_limit_s: float = sought(
+        help="time limit of the search for a schedule", only=_ONE_MACHINE
+    )
+    seed: int = running(default=1, kind=kinds.seed, help="seed of all random choices")
 
 
 @options
 class StripingRunOptions:
-    """Of a run of the command."""
+    """Options of the command that the library does not have.
+
+    Attributes:
+        write_pattern: The file to which the pairs of hosts are written, instead of a run.
+        subfile_dir: The directory that keeps the subfiles.
+    """
 
     write_pattern: Path | None = routed(
         default=None,
         metavar="FILE",
-        help="write the pairs of hosts of this run for --pattern, and run nothing",
+        help="write the pairs of hosts of this run to a file for --pattern, and run nothing",
     )
     subfile_dir: Path | None = sent(
         default=None,
         metavar="DIR",
-        help="keep the subfiles there (default: they are removed)",
+        help="store the subfiles in this directory (default: they are removed after the run)",
         only=_ONE_MACHINE,
     )

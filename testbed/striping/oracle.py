@@ -1,4 +1,7 @@
-"""What the subfiles of a striped file must hold, worked out on its own: rows of stripe units, one column a subfile."""
+"""The content that the subfiles of a striped file must have, computed independently of the library.
+
+The file is a table: each row has one stripe unit for each subfile.
+"""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,76 +13,84 @@ from testbed.striping.access import Blocks
 from testbed.striping.placement import Placement, file_host
 
 Bytes = npt.NDArray[np.uint8]
+# Some of the I/O nodes, or None for all.
+Nodes = Sequence[str] | None
 
 
 def file_content(file_bytes: int, seed: int) -> Bytes:
-    """Pseudo-random bytes, shape (file_bytes,); the same for the same seed."""
+    """Return pseudo-random bytes, shape (file_bytes,), that depend only on the seed."""
     return np.frombuffer(np.random.default_rng(seed).bytes(file_bytes), dtype=np.uint8)
 
 
 def data_of(content: Bytes, blocks: Blocks) -> Bytes:
-    """The blocks' bytes one after the other, shape (blocks.size_bytes,)."""
-    if len(blocks) == 1:
-        return content[int(blocks.offsets[0]) : int(blocks.offsets[0] + blocks.sizes[0])].copy()
-    parts = [
-        content[offset : offset + size]
-        for offset, size in zip(blocks.offsets.tolist(), blocks.sizes.tolist(), strict=True)
-    ]
+    """Return the bytes of all blocks, one after the other, shape (blocks.size_bytes,)."""
+    parts = []
+    for offset, size in zip(blocks.offsets.tolist(), blocks.sizes.tolist(), strict=True):
+        parts.append(content[offset : offset + size])
     return np.concatenate(parts) if parts else np.zeros(0, dtype=np.uint8)
 
 
 def expected_subfiles(content: Bytes, stripe_unit: int, subfiles: int) -> list[Bytes]:
-    """The bytes of every subfile, in order; cyclic distribution (Gabrielyan 2007, section 2.4 and figure 11).
+    """Return the bytes of every subfile, in the order of the subfiles.
+
+    Stripe units are distributed cyclically (Gabrielyan 2007, section 2.4 and figure 11).
 
     >>> text = np.frombuffer(b"Good*morning!Bonjour!Buona*mattina!", dtype=np.uint8)
     >>> [part.tobytes() for part in expected_subfiles(text, 5, 2)]
     [b'Good*ng!Bo!Buontina!', b'morninjoura*mat']
     """
-    row = stripe_unit * subfiles
-    whole = len(content) // row
-    table = content[: whole * row].reshape(whole, subfiles, stripe_unit)
-    rest = content[whole * row :]
-    return [
-        np.concatenate([table[:, j, :].ravel(), rest[j * stripe_unit : (j + 1) * stripe_unit]])
-        for j in range(subfiles)
-    ]
-
-
-Nodes = Sequence[str] | None
-"""Some of the I/O nodes; None: all."""
+    row_bytes = stripe_unit * subfiles
+    full_rows = len(content) // row_bytes
+    table = content[: full_rows * row_bytes].reshape(full_rows, subfiles, stripe_unit)
+    last_row = content[full_rows * row_bytes :]
+    parts = []
+    for subfile in range(subfiles):
+        last_unit = last_row[subfile * stripe_unit : (subfile + 1) * stripe_unit]
+        parts.append(np.concatenate([table[:, subfile, :].ravel(), last_unit]))
+    return parts
 
 
 def verified_subfiles(
-    content: Bytes, root: Path, placement: Placement, stripe_unit: int, here: Nodes = None
+    content: Bytes, root: Path, placement: Placement, stripe_unit: int, nodes: Nodes = None
 ) -> bool:
-    """Whether every subfile ``data`` below ``root`` holds exactly its part of the content; ``here``: of these nodes
-    only."""
-    return all(
-        _holds(path, part) for path, part in _parts(content, root, placement, stripe_unit, here)
-    )
+    """Return whether every subfile has exactly its part of the content.
+
+    Args:
+        content: The content of the file.
+        root: The directory with a folder for each I/O node; the subfile is ``data`` in it.
+        placement: The I/O nodes.
+        stripe_unit: The size of a stripe unit in bytes.
+        nodes: Only the subfiles of these nodes are read. None: all.
+    """
+    parts = _parts(content, root, placement, stripe_unit, nodes)
+    return all(_has_content(path, part) for path, part in parts)
 
 
-def _holds(path: Path, expected: Bytes) -> bool:
+def _has_content(path: Path, expected: Bytes) -> bool:
     try:
-        found = np.fromfile(path, dtype=np.uint8)
+        content = np.fromfile(path, dtype=np.uint8)
     except FileNotFoundError:
         return False
-    return bool(np.array_equal(found, expected))
+    return bool(np.array_equal(content, expected))
 
 
 def write_subfiles(
-    content: Bytes, root: Path, placement: Placement, stripe_unit: int, here: Nodes = None
+    content: Bytes, root: Path, placement: Placement, stripe_unit: int, nodes: Nodes = None
 ) -> None:
-    """Put the content into the subfiles directly, over what they hold; ``here``: into those of these nodes only."""
-    for path, part in _parts(content, root, placement, stripe_unit, here):
+    """Overwrite the subfiles with the content directly, without the library.
+
+    The arguments are those of ``verified_subfiles``. The subfiles must exist.
+    """
+    for path, part in _parts(content, root, placement, stripe_unit, nodes):
         with path.open("r+b") as file:
             file.write(part.tobytes())
 
 
 def _parts(
-    content: Bytes, root: Path, placement: Placement, stripe_unit: int, here: Nodes
+    content: Bytes, root: Path, placement: Placement, stripe_unit: int, nodes: Nodes
 ) -> Iterator[tuple[Path, Bytes]]:
+    """Yield the path of each subfile and its content."""
     parts = expected_subfiles(content, stripe_unit, len(placement.io))
     for node, part in zip(placement.io, parts, strict=True):
-        if here is None or node in here:
+        if nodes is None or node in nodes:
             yield root / file_host(node) / "data", part

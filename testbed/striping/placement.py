@@ -1,6 +1,7 @@
-"""Which hosts of a network compute and which keep the subfiles, over which static paths their bytes travel.
+"""The hosts that compute and the hosts that store the subfiles, and the paths between them.
 
-Hosts with a role send (compute) or receive (keep subfiles), as Swiss-T1's two processors of a node; others may do both.
+Hosts with a role only send (compute) or only receive (store subfiles), such as the two processors
+of a Swiss-T1 node. Other hosts may do both.
 """
 
 import hashlib
@@ -16,13 +17,20 @@ from testbed.striping.options import Order
 from topologies import Network, label_of, reverse_of
 from topologies.routing_tables import static_routing
 
+# A file name has at most 255 bytes, and encoding makes a name up to three times as long.
+_MAX_NAME_BYTES = 80
+
 
 @dataclass(frozen=True, kw_only=True)
 class Placement:
-    """Compute process ``k`` runs at the node ``compute[k]``, the listener ``j`` at ``io[j]``.
+    """The nodes of a striped file.
 
-    ``paths``: of every pair (compute node, I/O node), the directed links from the compute to the I/O node; none where
-    both are the same host.
+    Attributes:
+        network: The network.
+        compute: The node of each compute process, by rank.
+        io: The node of each listener, in the order of the subfiles.
+        paths: For each pair of a compute and an I/O node, the directed links from the compute node
+            to the I/O node. Empty if both are the same host.
     """
 
     network: Network
@@ -32,22 +40,25 @@ class Placement:
 
     @cached_property
     def aliases(self) -> dict[str, str]:
-        """``p1``, ``p2``, ... as the papers' programs call the I/O nodes -> node; a node of that name keeps its own."""
-        own = set(self.io)
-        return {f"p{j}": node for j, node in enumerate(self.io, 1) if f"p{j}" not in own}
+        """The I/O nodes by ``p1``, ``p2``, ..., their names in the papers' programs.
+
+        If a node has such a name itself, the name is no alias.
+        """
+        nodes = set(self.io)
+        return {f"p{j}": node for j, node in enumerate(self.io, 1) if f"p{j}" not in nodes}
 
     @cached_property
     def names(self) -> dict[str, str]:
-        """Every name that file names may use -> node."""
+        """The I/O nodes by every name that a file name may use."""
         return {**{node: node for node in self.io}, **self.aliases}
 
     @property
     def remote(self) -> dict[Pair, Path]:
-        """The pairs whose bytes cross the network."""
+        """The paths of the pairs whose bytes cross the network."""
         return {pair: path for pair, path in self.paths.items() if path}
 
     def file_name(self, path: str = "data") -> str:
-        """A striped file with one subfile on every I/O node.
+        """Return the name of a striped file with one subfile on every I/O node.
 
         >>> from topologies import load_network
         >>> place(load_network("crossbar:2"), 1, 2).file_name("a.dat")
@@ -57,20 +68,22 @@ class Placement:
 
 
 def file_host(node: str) -> str:
-    """What file names, SFIO_LISTENERS and folders call an I/O node: its id, what they cannot have in it as %XX.
+    """Return the name of an I/O node in file names, SFIO_LISTENERS and folders.
+
+    It is the id of the node, with characters that these names cannot have written as %XX. Long ids
+    are replaced by a hash.
 
     >>> file_host("r0"), file_host("a b;c"), file_host("../x"), file_host("..")
     ('r0', 'a%20b%3Bc', '..%2Fx', '%2E%2E')
     """
-    if (
-        len(node.encode("utf-8", "surrogatepass")) > 80
-    ):  # no name of a folder is three times as long
-        return f"%{hashlib.sha256(node.encode('utf-8', 'surrogatepass')).hexdigest()}"
+    encoded = node.encode("utf-8", "surrogatepass")
+    if len(encoded) > _MAX_NAME_BYTES:
+        return f"%{hashlib.sha256(encoded).hexdigest()}"
     return re.sub(r"[\s\0/;,=%\ud800-\udfff]|^\.{1,2}$", _as_hexadecimal, node)
 
 
-def _as_hexadecimal(found: re.Match[str]) -> str:
-    return "".join(f"%{byte:02X}" for byte in found[0].encode("utf-8", "surrogatepass"))
+def _as_hexadecimal(match: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in match[0].encode("utf-8", "surrogatepass"))
 
 
 def place(
@@ -82,12 +95,21 @@ def place(
     order: Order = "first",
     seed: int = 1,
 ) -> Placement:
-    """Take that many hosts for each part. "first": compute nodes from the beginning of the list of hosts; I/O nodes the
-    first receivers, or, where hosts have no roles, from its end. "random": any, by the seed, as a job launcher would;
-    where hosts are processors of nodes, pairs of a compute and an I/O process are assigned to nodes (Gabrielyan 2007,
-    figures 17 and 21).
+    """Choose the compute and the I/O nodes, and the paths between them.
 
-    Raises InputError for fewer than one node or more than there are, and for a path that has no way back.
+    Args:
+        network: The network.
+        compute_nodes: The number of compute nodes.
+        io_nodes: The number of I/O nodes.
+        routing: The static routing. None: the network's own.
+        order: ``first``: compute nodes are the first hosts. I/O nodes are the first receivers, or
+            the last hosts if hosts have no roles. ``random``: any hosts, as a job launcher would
+            choose. If hosts are processors of nodes, pairs of a compute and an I/O process are
+            assigned to nodes (Gabrielyan 2007, figures 17 and 21).
+        seed: The seed of the random order.
+
+    Raises:
+        InputError: A number is below 1 or above the number of hosts, or a path has no reverse path.
     """
     senders = [n.id for n in network.hosts if n.attributes.get("role") != "receiver"]
     receivers = [n.id for n in network.hosts if n.attributes.get("role") != "sender"]
@@ -97,38 +119,55 @@ def place(
     _check_count("--io-nodes", io_nodes, len(receivers), network)
     if order == "random":
         senders, receivers = _shuffled(network, senders, receivers, random.Random(seed))
-    compute, io = tuple(senders[:compute_nodes]), tuple(receivers[:io_nodes])
-    route = static_routing(network, routing)
-    paths = {(a, b): tuple(route(a, b)) if a != b else () for a in compute for b in io}
-    for pair, path in paths.items():
-        _check_way_back(network, pair, path)
+    compute = tuple(senders[:compute_nodes])
+    io = tuple(receivers[:io_nodes])
+    paths = _paths(network, compute, io, routing)
     return Placement(network=network, compute=compute, io=io, paths=paths)
+
+
+def _paths(
+    network: Network, compute: tuple[str, ...], io: tuple[str, ...], routing: str | None
+) -> dict[Pair, Path]:
+    route = static_routing(network, routing)
+    paths: dict[Pair, Path] = {}
+    for source in compute:
+        for sink in io:
+            paths[source, sink] = tuple(route(source, sink)) if source != sink else ()
+    for pair, path in paths.items():
+        _check_reverse_path(network, pair, path)
+    return paths
 
 
 def _shuffled(
     network: Network, senders: list[str], receivers: list[str], generator: random.Random
 ) -> tuple[list[str], list[str]]:
+    """Return the hosts in random order; hosts of the same node have the same position in both."""
     nodes = {host.id: host.attributes.get("node") for host in network.hosts}
     if None in nodes.values():
         return generator.sample(senders, len(senders)), generator.sample(receivers, len(receivers))
-    known = sorted({str(node) for node in nodes.values()}, key=lambda name: (len(name), name))
-    place_of = {name: place for place, name in enumerate(generator.sample(known, len(known)))}
-    return (
-        sorted(senders, key=lambda host: place_of[str(nodes[host])]),
-        sorted(receivers, key=lambda host: place_of[str(nodes[host])]),
-    )
+    # The order before shuffling must not depend on the order of the hosts: n2 is before n10.
+    names = sorted({str(node) for node in nodes.values()}, key=lambda name: (len(name), name))
+    shuffled = generator.sample(names, len(names))
+    position_of_node = {name: position for position, name in enumerate(shuffled)}
+
+    def position(host: str) -> int:
+        return position_of_node[str(nodes[host])]
+
+    return sorted(senders, key=position), sorted(receivers, key=position)
 
 
-def _check_count(option: str, count: int, most: int, network: Network) -> None:
-    if not 1 <= count <= most:
+def _check_count(option: str, count: int, limit: int, network: Network) -> None:
+    if not 1 <= count <= limit:
         raise InputError(
-            f"{option} {count}: give 1 to {most}, the hosts of {network.name!r} that can do it"
+            f"{option} {count}: give 1 to {limit}, the number of suitable hosts of {network.name!r}"
         )
 
 
-def _check_way_back(network: Network, pair: Pair, path: Path) -> None:
+def _check_reverse_path(network: Network, pair: Pair, path: Path) -> None:
+    """Raise InputError if the answers of the I/O node cannot take the reverse path."""
     for link in path:
         if reverse_of(link) not in network.link_index:
             raise InputError(
-                f"link {label_of(link)}: no link leads back, so no answer of {pair[1]} to {pair[0]} can; add it"
+                f"link {label_of(link)} has no reverse link, which the answers of {pair[1]} to"
+                f" {pair[0]} need; add it"
             )

@@ -1,7 +1,6 @@
-"""A run of striped-file accesses as a value: what was asked, who computes and keeps subfiles, the blocks, the transfers
-they make.
+"""The plan of a striped-file run: its nodes, blocks, transfers and time frames.
 
-``testbed.striping.planning`` builds plans; both ways to run them (on switches, over loopback) take one.
+``testbed.striping.planning`` builds plans. They run on switches or over loopback.
 """
 
 from collections.abc import Mapping
@@ -14,25 +13,36 @@ from testbed.bulk.plan import BulkPlan, BulkTransfer, KilledProcess, Pair, Switc
 from testbed.faults.fault import Fault
 from testbed.model.short_repr import ShortRepr
 from testbed.striping.access import Blocks
+from testbed.striping.measurements import Direction
 from testbed.striping.options import StripingOptions
 from testbed.striping.placement import Placement
 from topologies import LinkId, Network
 
 Schedule = Literal["none", "liquid", "file"]
+# IPv4 and TCP with time stamps.
 HEADERS_BYTES = 52
-"""IPv4 and TCP with time stamps."""
+# Ethernet, which the links' shapers count too.
 FRAMING_BYTES = 14
-"""Ethernet, counted by the links' shapers."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class StripingPlan(ShortRepr):
-    """``blocks[k]``: what compute process ``k`` accesses; ``volumes``: pair -> bytes between them, pairs with none left
-    out.
+    """A run of striped-file accesses.
 
-    ``transfers`` are those between different hosts, in the time frames ``frames`` (none where all may go at any time).
-    ``options``: as they were requested; what the fields below say is read from them. ``rates``: how the rates of links
-    follow from the user's network.
+    Attributes:
+        options: The options as they were requested. The other fields are derived from them.
+        placement: The compute and the I/O nodes.
+        file_bytes: The size of the file.
+        blocks: The blocks that each compute process accesses, by rank.
+        volumes: The bytes between each pair of nodes that has any.
+        transfers: The transfers between different hosts.
+        frames: The time frames, as indices into ``transfers``. Empty if transfers may begin at any
+            time.
+        schedule: Where the time frames are from.
+        switching: Whether each transfer waits for its circuit.
+        rates: How the rates of links follow from those of the user's network.
+        faults: The link failures and impairments.
+        killed: The listeners that are killed.
     """
 
     options: StripingOptions
@@ -49,42 +59,46 @@ class StripingPlan(ShortRepr):
     killed: tuple[KilledProcess, ...] = ()
 
     @property
-    def directions(self) -> tuple[Literal["write", "read"], ...]:
-        """Every operation in order, each as often as asked."""
+    def directions(self) -> tuple[Direction, ...]:
+        """The direction of every operation, in order, with repetitions."""
         operation = self.options.operation
-        once: tuple[Literal["write", "read"], ...] = (
-            ("write", "read") if operation == "both" else (operation,)
-        )
-        return tuple(direction for direction in once for _ in range(self.options.repetitions))
+        repetitions = self.options.repetitions
+        directions: list[Direction] = []
+        if operation != "read":
+            directions += ["write"] * repetitions
+        if operation != "write":
+            directions += ["read"] * repetitions
+        return tuple(directions)
 
     @property
     def network(self) -> Network:
+        """The network, with the rates of the run."""
         return self.placement.network
 
     @property
     def coordinated(self) -> bool:
-        """Whether transfers wait to be admitted: to a circuit, to their time frame, or to both."""
+        """True if transfers wait to be admitted: to a circuit, to their time frame, or to both."""
         return bool(self.frames)
 
     @cached_property
     def link_bytes(self) -> Mapping[LinkId, int]:
-        """Link -> bytes of the file over it."""
-        found: dict[LinkId, int] = {}
+        """The bytes of the file that cross each link."""
+        bytes_of_link: dict[LinkId, int] = {}
         for pair, volume in self.volumes.items():
             for link in self.placement.paths[pair]:
-                found[link] = found.get(link, 0) + volume
-        return found
+                bytes_of_link[link] = bytes_of_link.get(link, 0) + volume
+        return bytes_of_link
 
     @cached_property
     def rates_bps(self) -> Mapping[LinkId, float]:
-        """Link -> its rate."""
+        """The rate of each link."""
         return {link.id: link.capacity_bps for link in self.network.links}
 
     @cached_property
     def link_rate_bps(self) -> float:
         """The rate of the fastest link that carries the file."""
-        used = (self.rates_bps[link] for link in self.link_bytes)
-        return max(used, default=max(self.rates_bps.values()))
+        used_bps = [self.rates_bps[link] for link in self.link_bytes]
+        return max(used_bps or self.rates_bps.values())
 
     def relative_time(self, link: LinkId) -> float:
         """Return the time that the link needs for a byte over the time of the fastest link."""
@@ -99,25 +113,39 @@ class StripingPlan(ShortRepr):
 
     @property
     def liquid_links(self) -> float:
-        """Liquid throughput of these volumes in links of the rate ``link_rate_bps``: bytes of the file over those of
-        the busiest link (Gabrielyan 2007, eq. 3, with bytes for transfers because volumes differ)."""
+        """The liquid throughput of these volumes, in links of the rate ``link_rate_bps``.
+
+        This is the size of the file over the bytes of the busiest link (Gabrielyan 2007, eq. 3).
+        Bytes replace transfers, because volumes differ.
+        """
         busiest = self.relative_bytes
         return self.file_bytes / busiest if busiest else float("inf")
 
     @property
     def liquid_s(self) -> float:
-        """Least seconds of one operation: the bytes of the busiest link over its rate."""
+        """The minimum duration of one operation: the busiest link carries its bytes at its rate."""
         return self.relative_bytes * 8 / self.link_rate_bps
 
     def goodput_bps(self, mtu_bytes: int) -> float:
-        """Bits of data a second over a full link of the rate ``link_rate_bps``, without the headers of its packets."""
+        """Return the bits of data per second over a full link of the rate ``link_rate_bps``.
+
+        The headers of packets are not counted.
+
+        Args:
+            mtu_bytes: The size of a packet.
+        """
         return self.link_rate_bps * (mtu_bytes - HEADERS_BYTES) / (mtu_bytes + FRAMING_BYTES)
 
     def bulk_plan(self) -> BulkPlan:
-        """The transfers as bulk messages of their mean size: what the coordinator and the simulated fabric take.
+        """Return the transfers as bulk messages of their mean size.
 
-        Raises InputError where nothing crosses the network.
+        The coordinator and the simulated fabric of bulk transfers use it.
+
+        Raises:
+            InputError: Nothing crosses the network.
         """
+        total_bytes = sum(self.volumes[t.source, t.sink] for t in self.transfers)
+        mean_bytes = total_bytes // max(1, len(self.transfers))
         return BulkPlan(
             network=self.network,
             transfers=self.transfers,
@@ -125,9 +153,6 @@ class StripingPlan(ShortRepr):
             method=self.schedule,
             switching=self.switching,
             barrier=self.schedule != "none" or not self.frames,
-            message_bytes=max(
-                1,
-                sum(self.volumes[t.source, t.sink] for t in self.transfers) // len(self.transfers),
-            ),
+            message_bytes=max(1, mean_bytes),
             seed=self.options.seed,
         )

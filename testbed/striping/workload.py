@@ -1,4 +1,4 @@
-"""A file that is striped over the I/O nodes of a network, written or read by all compute nodes together."""
+"""The workload of striped files: all compute nodes together write or read one file."""
 
 import json
 import time
@@ -19,10 +19,13 @@ from testbed.striping.plan import StripingPlan
 from topologies import Json
 
 DESCRIPTION = (
-    "All compute nodes together write or read one file that is striped over the I/O nodes, through the network's links."
-    " The content is verified after every run, and the throughput held against what the network lets through."
+    "All compute nodes together write or read one file that is striped over the I/O nodes, through"
+    " the network's links."
+    " The content is verified after every run, and the throughput held against what the network"
+    " lets through."
 )
-
+# Counts of an operation in the table of a run.
+_COUNTS = ("messages", "fragments", "disk calls", "queue drops")
 
 _BUILD = partial(lazily("testbed.striping.planning:build_striping"), now=time.monotonic)
 
@@ -30,31 +33,36 @@ _BUILD = partial(lazily("testbed.striping.planning:build_striping"), now=time.mo
 def _fitted(
     requested: StripingOptions, plan: StripingPlan, fabric: str
 ) -> tuple[StripingPlan, str]:
-    """In time frames, or where all may go at once as many as the fullest link has transfers."""
+    """Return the plan at rates that the machine carries, and a note about the limit.
+
+    The duration of a plan with time frames is the number of frames. Otherwise it is the number of
+    transfers over the busiest link.
+    """
     from testbed.results.capacity_file import chosen_rate
     from testbed.striping.planning import at_rates
 
     assert plan.rates is not None
-    frames = 1.0
+    duration = 1.0
     if plan.frames:
-        frames = plan.bulk_plan().relative_duration
+        duration = plan.bulk_plan().relative_duration
     elif plan.transfers:
-        frames = float(max(plan.bulk_plan().relative_loads.values()))
-    limit_bps, words = chosen_rate(
-        requested.link_rate_bps, [t.path for t in plan.transfers], frames, fabric
+        duration = float(max(plan.bulk_plan().relative_loads.values()))
+    limit_bps, limit_text = chosen_rate(
+        requested.link_rate_bps, [t.path for t in plan.transfers], duration, fabric
     )
     rates = replace(plan.rates, limit_bps=limit_bps)
-    return at_rates(plan, rates), rates.limit_note(words)
+    return at_rates(plan, rates), rates.limit_note(limit_text)
 
 
-def _write_pattern(plan: StripingPlan, own: StripingRunOptions) -> str | None:
+def _write_pattern(plan: StripingPlan, options: StripingRunOptions) -> str | None:
+    """Write the pairs of hosts of the plan if requested, and return what was written."""
     from topologies.files.formats import write_atomically
 
-    if own.write_pattern is None:
+    if options.write_pattern is None:
         return None
     pairs = [[t.source, t.sink] for t in plan.transfers]
-    write_atomically(own.write_pattern, json.dumps({"pairs": pairs}).encode())
-    return f"{own.write_pattern}: {len(pairs)} pairs"
+    write_atomically(options.write_pattern, json.dumps({"pairs": pairs}).encode())
+    return f"{options.write_pattern}: {len(pairs)} pairs"
 
 
 def _carry(
@@ -83,16 +91,24 @@ def run_striping(
     report_progress: ReportProgress | None = None,
     machines: MachinesRequest | None = None,
 ) -> StripingMeasurements:
-    """Run it; ``root`` gets the subfiles, a directory for each I/O node; over several ``machines`` each keeps those of
-    its own I/O nodes, until the run is over. Emulation must be called inside the sandbox.
+    """Run a plan. Emulation must be called inside the sandbox.
 
-    Raises InputError where ``root`` cannot be written, CapabilityError where the network cannot be
-    built or the disk of ``root`` is full.
+    Args:
+        plan: The plan.
+        root: The directory of the subfiles, which gets a folder for each I/O node.
+        fabric: ``emulation`` or ``simulator``.
+        report_progress: Called with the progress of the run.
+        machines: The machines. Each stores the subfiles of its own I/O nodes until the run is over,
+            and ``root`` is not used. None: this machine alone.
+
+    Raises:
+        InputError: ``root`` cannot be written.
+        CapabilityError: The network cannot be built, or the disk of ``root`` is full.
     """
     from sfio_emu.errors import SfioError
 
     if machines is None:
-        _claim(root, plan)
+        _prepare_folders(root, plan)
     try:
         if fabric == "simulator":
             from testbed.striping.emulated.loopback import run_over_loopback
@@ -107,8 +123,8 @@ def run_striping(
         raise opening_error(error) from None
 
 
-def _claim(root: Path, plan: StripingPlan) -> None:
-    """Directories of the I/O nodes, without the subfiles of an earlier run."""
+def _prepare_folders(root: Path, plan: StripingPlan) -> None:
+    """Make the folders of the I/O nodes, and remove the subfiles of an earlier run."""
     from sfio_emu.adapters.root_locks import lock_root, unlock_root
     from testbed.striping.placement import file_host
 
@@ -116,7 +132,8 @@ def _claim(root: Path, plan: StripingPlan) -> None:
         for node in plan.placement.io:
             folder = root / file_host(node)
             folder.mkdir(parents=True, exist_ok=True)
-            unlock_root(lock_root(folder))  # which fails while another run uses it
+            # Locking fails while another run uses the folder.
+            unlock_root(lock_root(folder))
             (folder / "data").unlink(missing_ok=True)
     except OSError as error:
         raise unwritable(
@@ -130,45 +147,49 @@ def _view(plan: StripingPlan) -> tuple[str, Callable[[], RunView]]:
     title = f"{plan.network.name}: striped file over {plan.options.io_nodes} I/O nodes"
 
     def view() -> RunView:
-        return replace(
-            network_view(title, plan.network, plan.link_bytes, plan.faults),
-            stores=plan.placement.io,
-        )
+        network = network_view(title, plan.network, plan.link_bytes, plan.faults)
+        return replace(network, stores=plan.placement.io)
 
     return "striped file", view
 
 
 def _shown(document: Json) -> Iterator[object]:
+    """Yield the lines and the table that the command prints for a document."""
     from testbed.report.answers import table_of_rows
 
     yield (
-        f"{document['network']}: {document['file_bytes'] / 1e6:g} MB in stripe units of {document['stripe_unit_bytes']} bytes,"
-        f" {document['compute_nodes']} compute and {document['io_nodes']} I/O nodes, {document['access']} access, "
-        f"{document['switching']} switching, schedule {document['schedule']}, {document['fabric']}"
+        f"{document['network']}: {document['file_bytes'] / 1e6:g} MB in stripe units of"
+        f" {document['stripe_unit_bytes']} bytes, {document['compute_nodes']} compute and"
+        f" {document['io_nodes']} I/O nodes, {document['access']} access,"
+        f" {document['switching']} switching, schedule {document['schedule']},"
+        f" {document['fabric']}"
     )
     if document["predicted"] is not None:
+        predicted_mbps = document["predicted"]["throughput_bps"] / 1e6
+        liquid_mbps = document["liquid_throughput_bps"] / 1e6
         yield (
-            f"predicted: {document['predicted']['throughput_bps'] / 1e6:.1f} Mbit/s; liquid:"
-            f" {document['liquid_links']:.2f} links = {document['liquid_throughput_bps'] / 1e6:.1f} Mbit/s"
+            f"predicted: {predicted_mbps:.1f} Mbit/s; liquid: {document['liquid_links']:.2f} links"
+            f" = {liquid_mbps:.1f} Mbit/s"
         )
-    counts = ("messages", "fragments", "disk calls", "queue drops")
-    rows = []
-    for record in document["operations"]:
-        when = (
-            " again" if record["attempt"] > 1 else " under faults" if record["under_faults"] else ""
-        )
-        rate = "failed" if record["errors"] else f"{record['throughput_bps'] / 1e6:.1f}"
-        row = {
-            "operation": record["direction"] + when,
-            "seconds": f"{record['seconds']:.2f}",
-            "Mbit/s": rate,
-        }
-        rows.append(
-            row
-            | {name: record[name.replace(" ", "_")] for name in counts}
-            | {"verified": record["verified"]}
-        )
-    yield table_of_rows(rows, spare=(*counts[::-1], "seconds"))
+    rows = [_table_row(record) for record in document["operations"]]
+    yield table_of_rows(rows, spare=(*_COUNTS[::-1], "seconds"))
+
+
+def _table_row(record: Json) -> dict[str, object]:
+    """Return the row of an operation in the table."""
+    operation = record["direction"]
+    if record["attempt"] > 1:
+        operation += " again"
+    elif record["under_faults"]:
+        operation += " under faults"
+    throughput = "failed" if record["errors"] else f"{record['throughput_bps'] / 1e6:.1f}"
+    return {
+        "operation": operation,
+        "seconds": f"{record['seconds']:.2f}",
+        "Mbit/s": throughput,
+        **{column: record[column.replace(" ", "_")] for column in _COUNTS},
+        "verified": record["verified"],
+    }
 
 
 striping_plan = planner(

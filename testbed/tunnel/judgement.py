@@ -5,47 +5,40 @@ of the programs.
 """
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from fec.protocol.loss_report import MAX_REPORT_BYTES
 from testbed.faults.fault import fault_not_in_force, fault_rows
 from testbed.judgement.counts import first_impossible
-from testbed.judgement.deliveries import Deliveries, packet_deliveries
-from testbed.judgement.quiet_times import near_faults
-from testbed.judgement.validity import MAX_UNPLANNED, dropped_reason, first_reason
+from testbed.judgement.validity import dropped_reason, first_reason
 from testbed.model.machine.load import TimingError, first_exceeded
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.model.workload import Judgement
 from testbed.stream.facts.run_facts import MAX_LAG
-from testbed.stream.impaired.burst_loss import share_error
-from testbed.stream.impaired.delay_spread import longest_wait_s
-from testbed.stream.impaired.tolerances import SIGMAS
-from testbed.stream.prediction.active_faults import impaired_spans
-from testbed.stream.prediction.path_delays import longest_path_delay_s
-from testbed.tunnel.drawn_figures import PACKET_BYTES, DrawnFigures, Estimate
+from testbed.tunnel.drawn_figures import DrawnFigures
+from testbed.tunnel.facts import (
+    RivalFacts,
+    TrialFacts,
+    is_traced,
+    loses_at_random_only,
+    tunnel_spread,
+)
 from testbed.tunnel.options import WORKLOADS
 from testbed.tunnel.plan import FRAME_HEADERS_BYTES, EndLog
-from testbed.tunnel.prediction import OVERHEAD_BYTES, RivalPrediction, predict_rival
+from testbed.tunnel.prediction import OVERHEAD_BYTES, RivalPrediction
 from testbed.tunnel.trial import (
     ENDS_S,
-    EVERY_S,
     KEY_FRAME_EVERY,
     RivalRun,
     TrialMeasurements,
     TrialPlan,
 )
-from testbed.tunnel.virtual_time import draw_direct_losses, draw_trial, is_impaired
-from testbed.tunnel.voice_quality import PLAYOUT_S, SATISFIED_MOS, call_opinion, opinions_over_time
+from testbed.tunnel.virtual_time import is_impaired
+from testbed.tunnel.voice_quality import SATISFIED_MOS, opinions_over_time
 from topologies import Json, JsonObject
-from topologies.impairments import Impairment, RateTrace
 
 MAX_LAG_S = 0.1
-# Beside propagation, a packet sent this near to a fault may be lost by it.
-_GUARD_S = 0.1
 # Keys of the checks of programs, by figure; the key of a loss also names the workload.
 _KEYS = {"mos": "mos", "identical": "frames", "ssim": "ssim"}
 _HINT = "leave the machine to this run, or take fewer workloads or a lower --udp-rate"
@@ -77,54 +70,40 @@ def judge_trial(plan: TrialPlan, run: TrialMeasurements) -> Judgement:
     For the adaptive code they also claim that nothing is lost after the code if the plan predicts
     it, and that programs get better results than over the rival they are compared with.
     """
-    predictions: dict[str, RivalPrediction] = {}
-    drawn: dict[str, DrawnFigures | None] = {}
-    rows: dict[str, JsonObject] = {}
-    for rival_run in run.runs:
-        rival = rival_run.rival
-        predictions[rival] = predict_rival(plan, rival)
-        drawn[rival] = _drawn_figures(plan, rival_run)
-        rows[rival] = _row(plan, rival_run, predictions[rival], drawn[rival])
-    if "direct" in rows:
-        rows["direct"] |= _direct_loss_figures(plan, run)
-    checks: list[Check] = []
-    for rival_run in run.runs:
-        rival = rival_run.rival
-        checks_of_rival = _checks(plan, rival_run, predictions[rival], rows, drawn[rival])
-        if rival == "adaptive" and plan.faults and drawn[rival] is not None:
-            checks += map(_allow_for_reaction, checks_of_rival)
-        else:
-            checks += checks_of_rival
-    checks += _checks_of_missing_results(plan, run, rows)
-    invalid = first_reason(*(_overload(plan, rival_run) for rival_run in run.runs))
-    lacking = None
-    if run.missing:
-        lacking = "install " + " and ".join(sorted(set(run.missing.values())))
-    verdict = Verdict(checks=tuple(checks), invalid=invalid, lacking=lacking)
-    modes = [_mode(rival_run, rows[rival_run.rival]) for rival_run in run.runs]
-    document = _document(plan, run, modes, verdict)
+    facts = TrialFacts(plan, run)
+    verdict = _verdict(facts)
+    document = _document(facts, verdict)
     clips = {}
     for rival_run in _runs_with_stored_clip(run):
         clips[f"{rival_run.rival}.webm"] = rival_run.programs["video"]["clip"]
     stored = (_stored(run, document) | {"clips": list(clips)},)
-    return Judgement(
-        verdict=verdict, document=document, rows=tuple(rows.values()), stored=stored, files=clips
+    rows = tuple(facts.rows.values())
+    return Judgement(verdict=verdict, document=document, rows=rows, stored=stored, files=clips)
+
+
+def _verdict(facts: TrialFacts) -> Verdict:
+    checks: list[Check] = []
+    for rival in facts.rivals:
+        checks_of_rival = _checks(rival, facts.rows)
+        adaptive = rival.run.rival == "adaptive"
+        if adaptive and facts.plan.faults and rival.drawn is not None:
+            checks += map(_allow_for_reaction, checks_of_rival)
+        else:
+            checks += checks_of_rival
+    checks += _checks_of_missing_results(facts)
+    lacking = None
+    if facts.run.missing:
+        lacking = "install " + " and ".join(sorted(set(facts.run.missing.values())))
+    return Verdict(
+        checks=tuple(checks),
+        invalid=first_reason(*map(_overload, facts.rivals)),
+        lacking=lacking,
     )
 
 
-def _direct_loss_figures(plan: TrialPlan, run: TrialMeasurements) -> JsonObject:
-    """Return the predicted loss of the direct path, None if unknown, and its spread."""
-    loss = _direct_loss(plan, run)
-    if loss is None:
-        return {"predicted_original_loss": None, "original_loss_spread": 0.0}
-    return {"predicted_original_loss": round(loss.mean, 5), "original_loss_spread": loss.spread}
-
-
-def _checks_of_missing_results(
-    plan: TrialPlan, run: TrialMeasurements, rows: Mapping[str, JsonObject]
-) -> Iterator[Check]:
+def _checks_of_missing_results(facts: TrialFacts) -> Iterator[Check]:
     """Yield an undecided check for each program that is not installed, and each absent result."""
-    for name, program in run.missing.items():
+    for name, program in facts.run.missing.items():
         yield Check(
             name=f"{name} went over the tunnel",
             passed=False,
@@ -133,14 +112,7 @@ def _checks_of_missing_results(
             about=f"workload:{name}",
             detail=f"{program} is not installed: apt install {program}",
         )
-    absent = [f"rival:{name}" for name in plan.rivals if name not in rows]
-    reported: Collection[str] = plan.workloads
-    for rival_run in run.runs:
-        if rival_run.rival == "adaptive":
-            reported = rival_run.programs.keys() | run.missing
-            break
-    absent += [f"workload:{name}" for name in plan.workloads if name not in reported]
-    for about in absent:
+    for about in facts.absent:
         yield replace(Check.unmeasured(f"{about} ran", "it did not"), key="missing", about=about)
 
 
@@ -163,14 +135,15 @@ def _runs_with_stored_clip(run: TrialMeasurements) -> Sequence[RivalRun]:
     return stored
 
 
-def _overload(plan: TrialPlan, run: RivalRun) -> str | None:
+def _overload(facts: RivalFacts) -> str | None:
     """Return why a rival's run is invalid, or None.
 
     A run is invalid if an end was late, if packets waited in switches, or if they were dropped at
     switches (more than 1 in 10,000), in queues or outside all faults. A program of the user may
     fill the links on purpose, so the queues are not checked then.
     """
-    waited_s, outside = _unplanned(plan, run)
+    plan = facts.plan
+    run = facts.run
     max_ends_s = MAX_LAG_S
     max_switches_s = MAX_LAG * plan.tunnel.there.stream.playback_s
     if "video" in run.programs and run.source and plan.tunnel.order_s:
@@ -184,7 +157,7 @@ def _overload(plan: TrialPlan, run: RivalRun) -> str | None:
     late_switches = TimingError(
         "switches",
         "packets lay {was} in the switches, which hold none in theory",
-        waited_s,
+        facts.waited_s,
         max_switches_s,
     )
     reasons = [
@@ -199,10 +172,10 @@ def _overload(plan: TrialPlan, run: RivalRun) -> str | None:
         reasons.append(_impossible(plan, name, figures))
     if not plan.command and not plan.only_tcp:
         # The queue of a rate trace is full at times by design.
-        if not _is_traced(plan):
+        if not is_traced(plan):
             reasons.append(dropped_reason(run.queue_drops, 0, "at a full queue of a link", _HINT))
         reasons.append(first_exceeded((late_ends, late_switches), _HINT))
-        reasons.append(dropped_reason(outside, 0, "in no planned fault", _HINT))
+        reasons.append(dropped_reason(facts.lost_outside, 0, "in no planned fault", _HINT))
     return first_reason(*reasons)
 
 
@@ -268,272 +241,6 @@ def _impossible(plan: TrialPlan, workload: str, figures: Json) -> str | None:
     return f"{workload}: {wrong.name} is {wrong.value:g}, more than there can be"
 
 
-def _unplanned(plan: TrialPlan, run: RivalRun) -> tuple[float, int]:
-    """Return how late source packets were, and how many were lost outside all faults.
-
-    Nothing is measured for the direct path, or over impaired links.
-
-    Returns:
-        The maximum transit time of a source packet beyond the delay of the longest path, in
-        seconds; and the minimum number of packets that were lost although no link was broken. A
-        source packet that arrives after its block was decoded is logged as recovered, but counts as
-        arrived.
-    """
-    if not (run.source and run.sink):
-        return 0.0, 0
-    if any(link.impairments for link in plan.network.links):
-        return 0.0, 0
-    offered = run.source["offered"]
-    delivered = run.sink["delivered"]
-    originals = _deliveries(offered, delivered[~delivered["recovered"]], "came_s")
-    in_transit_s = np.abs(originals.transit_s[~originals.lost])
-    # A packet that arrived before it was sent, or after it was delivered, has no valid time.
-    early_s = delivered["came_s"] - delivered["at_s"]
-    waited_s = float(max(in_transit_s.max(initial=0.0), early_s.max(initial=0.0)))
-    propagation_s = longest_path_delay_s(plan.tunnel.there)
-    before_s = _GUARD_S + propagation_s
-    near = near_faults(offered["at_s"], run.faults, before_s=before_s, after_s=_GUARD_S)
-    missing = int((originals.lost & ~near).sum())
-    outside = missing - int(run.sink["counters"].get("unused_sources", 0))
-    return waited_s - propagation_s, max(0, outside - int(MAX_UNPLANNED * len(offered)))
-
-
-def _deliveries(
-    offered: NDArray[np.void], delivered: NDArray[np.void], time_name: str
-) -> Deliveries:
-    """Return which offered packets were lost, and how long the others took.
-
-    Args:
-        offered: Records of the packets offered at one end.
-        delivered: Records of the packets delivered at the other end.
-        time_name: The field of ``delivered`` with the time of arrival.
-    """
-    key = ["flow", "number", "bytes"]
-    return packet_deliveries(offered[key], offered["at_s"], delivered[key], delivered[time_name])
-
-
-def _directions(run: RivalRun) -> tuple[tuple[EndLog, EndLog], ...]:
-    """Return the logs of the sending and of the receiving end, for each direction.
-
-    The direct path has no such logs, and the result is empty.
-    """
-    if not (run.source and run.sink):
-        return ()
-    return (run.source, run.sink), (run.sink, run.source)
-
-
-def _drawn_figures(plan: TrialPlan, run: RivalRun) -> DrawnFigures | None:
-    """Return estimates of a tunnel's figures over impaired links; None without impairments.
-
-    Nothing is drawn for TCP, because it fills every queue.
-    """
-    directions = _directions(run)
-    if plan.only_tcp or not directions or not is_impaired(plan):
-        return None
-    offered = [sender["offered"] for sender, _ in directions]
-    draws = draw_trial(plan, run.rival, offered)
-    if not draws:
-        return None
-    return DrawnFigures(draws, offered)
-
-
-def _row(
-    plan: TrialPlan, run: RivalRun, prediction: RivalPrediction, drawn: DrawnFigures | None
-) -> JsonObject:
-    """Return the figures of one rival; those of a tunnel add up both directions."""
-    row: JsonObject = {"rival": run.rival}
-    directions = _directions(run)
-    if directions:
-        row |= _tunnel_figures(plan, run, directions, prediction, drawn)
-    programs: JsonObject = {}
-    for name, figures in run.programs.items():
-        programs[name] = {key: figures[key] for key in figures if key not in ("clip", "moments")}
-    voice = programs.pop("voip", None)
-    if voice:
-        programs["voip"] = _voice_figures(np.array(voice["delay_s"]))
-    return row | programs
-
-
-def _voice_figures(delay_s: NDArray[np.float64]) -> JsonObject:
-    """Return the figures of voice packets with these delays; infinite for a lost packet."""
-    late = np.isfinite(delay_s) & (delay_s > PLAYOUT_S)
-    played = (delay_s >= 0) & (delay_s <= PLAYOUT_S)
-    return {
-        "sent": len(delay_s),
-        "lost": int(np.isinf(delay_s).sum()),
-        "late": int(late.sum()),
-        "mos": round(call_opinion(~played), 2),
-    }
-
-
-def _direct_loss(plan: TrialPlan, run: TrialMeasurements) -> Estimate | None:
-    """Return the share of voice packets that the direct path loses; None if it is unknown.
-
-    The drops of a rate trace's queue depend on the packets of all programs, and only the ends of a
-    tunnel log these.
-    """
-    if _loses_at_random_only(plan):
-        mean = predict_rival(plan, "direct").original_loss
-        return Estimate(round(mean, 5), _direct_spread(plan))
-    for rival_run in run.runs:
-        directions = _directions(rival_run)
-        if directions:
-            offered = [sender["offered"] for sender, _ in directions]
-            return Estimate.of(draw_direct_losses(plan, offered, PACKET_BYTES["voip"]))
-    return None
-
-
-def _direct_spread(plan: TrialPlan) -> float:
-    """Return the random deviation of the share of voice packets that the direct path loses."""
-    links: set[int] = set()
-    for path in plan.direct.paths:
-        links.update(path.links)
-    impairments: list[Impairment] = []
-    for span in impaired_spans(plan.network, plan.faults):
-        if span.link in links:
-            impairments += span.impairments
-    if not impairments:
-        return 0.0
-    packets = int(plan.duration_s / EVERY_S)
-    return SIGMAS * share_error(tuple(impairments), packets)
-
-
-def _tunnel_spread(plan: TrialPlan, packets: int) -> float:
-    """Return the random deviation of the share of packets that the tunnel's links lose.
-
-    The spread of the few draws of a trial may be far too small.
-    """
-    variance = 0.0
-    for split in (plan.tunnel.there.forward, plan.tunnel.back.forward):
-        for span in impaired_spans(plan.network, plan.faults):
-            load = float(split.load(span.link))
-            crossing = max(1, round(load * packets / 2))
-            if load > 0:
-                variance += (load / 2 * share_error(span.impairments, crossing)) ** 2
-    return SIGMAS * math.sqrt(variance)
-
-
-def _is_traced(plan: TrialPlan) -> bool:
-    """Return whether a link has the changing rate of a trace."""
-    for span in impaired_spans(plan.network, plan.faults):
-        if any(isinstance(impairment, RateTrace) for impairment in span.impairments):
-            return True
-    return False
-
-
-def _loses_at_random_only(plan: TrialPlan) -> bool:
-    """Return whether all losses are random: none in a queue, and none because of a long delay."""
-    if _is_traced(plan):
-        return False
-    spans = impaired_spans(plan.network, plan.faults)
-    wait_s = max((longest_wait_s(span.impairments) for span in spans), default=0.0)
-    return wait_s <= plan.tunnel.there.stream.playback_s / 4
-
-
-def _tunnel_figures(
-    plan: TrialPlan,
-    run: RivalRun,
-    directions: tuple[tuple[EndLog, EndLog], ...],
-    prediction: RivalPrediction,
-    drawn: DrawnFigures | None,
-) -> JsonObject:
-    """Return the measured and predicted figures of a tunnel, of both directions together."""
-    comparison = "none"
-    if run.rival == "none":
-        comparison = "static"
-    comparison_prediction = predict_rival(plan, comparison)
-    totals = _Totals()
-    totals.add_direction(plan, *directions[0], prediction, comparison_prediction)
-    back_prediction = predict_rival(plan.reversed(), run.rival)
-    totals.add_direction(plan, *directions[1], back_prediction, comparison_prediction)
-    packets = totals.packets
-    offered_bytes = max(1, totals.offered_bytes)
-    original_loss = prediction.original_loss
-    if packets:
-        original_loss = totals.predicted_lost / packets
-    most_lost = math.ceil(prediction.most_loss * packets)
-    predicted_wire = totals.predicted_wire_bytes / offered_bytes
-    ratios: JsonObject = {}
-    if drawn is not None:
-        if not _loses_at_random_only(plan):
-            original_loss = drawn.original_loss().mean
-        most_lost = math.ceil(drawn.lost().mean + drawn.lost().spread)
-        if run.rival == "adaptive":
-            low, high = drawn.wire_ratios()
-            predicted_wire = (low + high) / 2
-            ratios = {"predicted_wire_ratios": [round(low, 3), round(high, 3)]}
-    source, sink = directions[0]
-    return ratios | {
-        "predicted_original_loss": round(original_loss, 5),
-        "packets": packets,
-        "lost": totals.lost,
-        "predicted_most_lost": most_lost,
-        "original_loss": round(totals.never_arrived / max(1, packets), 5),
-        "recovered": totals.recovered,
-        "undecodable_blocks": totals.undecodable,
-        "wire_ratio": round(totals.wire_bytes / offered_bytes, 3),
-        "predicted_wire_ratio": round(predicted_wire, 3),
-        "rival_wire_ratio": round(totals.comparison_wire_bytes / offered_bytes, 3),
-        "report_bytes": sink["counters"]["report_bytes"],
-        "delay_s": _delays_s(source, sink),
-        "processor_share": source["counters"]["processor_share"],
-    }
-
-
-@dataclass
-class _Totals:
-    """Counts of the packets and bytes of a tunnel, added up over its directions.
-
-    Attributes:
-        packets: Packets offered.
-        offered_bytes: Bytes of the packets offered.
-        lost: Packets not delivered.
-        never_arrived: Source packets that did not arrive in time, even if they were recovered.
-        recovered: Packets that the code recovered.
-        undecodable: Blocks that could not be decoded.
-        wire_bytes: Bytes sent.
-        predicted_lost: Prediction of the packets lost by the network.
-        predicted_wire_bytes: Prediction of ``wire_bytes``.
-        comparison_wire_bytes: Prediction of ``wire_bytes`` for the rival of the comparison.
-    """
-
-    packets: int = 0
-    offered_bytes: int = 0
-    lost: int = 0
-    never_arrived: int = 0
-    recovered: int = 0
-    undecodable: int = 0
-    wire_bytes: int = 0
-    predicted_lost: float = 0.0
-    predicted_wire_bytes: float = 0.0
-    comparison_wire_bytes: float = 0.0
-
-    def add_direction(
-        self,
-        plan: TrialPlan,
-        sender: EndLog,
-        receiver: EndLog,
-        prediction: RivalPrediction,
-        comparison: RivalPrediction,
-    ) -> None:
-        """Add the packets that one end sent and the other received."""
-        offered = sender["offered"]
-        counts = receiver["counters"]
-        lost = len(offered) - len(receiver["delivered"])
-        recovered = int(counts.get("recovered", 0))
-        self.packets += len(offered)
-        self.offered_bytes += int(offered["bytes"].sum())
-        self.lost += lost
-        self.recovered += recovered
-        # A source packet that arrived after its block was decoded is unused, but did arrive.
-        self.never_arrived += lost + recovered - int(counts.get("unused_sources", 0))
-        self.undecodable += int(counts.get("undecodable_blocks", 0))
-        self.wire_bytes += int(sender["counters"]["wire_bytes"])
-        self.predicted_lost += prediction.original_loss * len(offered)
-        self.predicted_wire_bytes += prediction.wire_bytes(plan, offered)
-        self.comparison_wire_bytes += comparison.wire_bytes(plan, offered)
-
-
 def _mode(run: RivalRun, row: JsonObject) -> JsonObject:
     """Return the figures of one mode for the document.
 
@@ -571,48 +278,31 @@ def _mode(run: RivalRun, row: JsonObject) -> JsonObject:
     return mode
 
 
-def _delays_s(source: EndLog, sink: EndLog) -> JsonObject:
-    """Return percentiles of the packet delays from program to program, in seconds."""
-    fates = _deliveries(source["offered"], sink["delivered"], "at_s")
-    if fates.lost.all():
-        return {}
-    delays_s = np.percentile(fates.transit_s[~fates.lost], [50, 95, 99, 100])
-    return dict(zip(("median", "p95", "p99", "worst"), np.round(delays_s, 5).tolist(), strict=True))
-
-
-def _checks(
-    plan: TrialPlan,
-    run: RivalRun,
-    prediction: RivalPrediction,
-    rows: Mapping[str, JsonObject],
-    drawn: DrawnFigures | None,
-) -> Iterator[Check]:
+def _checks(facts: RivalFacts, rows: Mapping[str, JsonObject]) -> Iterator[Check]:
     """Yield the checks of one rival's run.
 
     Args:
-        plan: The trial.
-        run: The measurements of this rival.
-        prediction: The prediction for this rival.
+        facts: The facts of this rival.
         rows: The figures of all rivals.
-        drawn: Estimates over impaired links; None without impairments.
     """
-    rival = run.rival
+    plan = facts.plan
+    rival = facts.run.rival
+    drawn = facts.drawn
     row = rows[rival]
     about = f"rival:{rival}"
     impaired = is_impaired(plan)
     if plan.faults:
-        active = {times.fault for times in run.faults if times.stop_s > times.start_s}
         claim = Claim(f"faults that came, {rival}", "faults-came", about)
-        check = claim.equal(len(plan.faults), len(active.intersection(plan.faults)))
+        check = claim.equal(len(plan.faults), facts.active_faults)
         yield check.against(0, "none came")
-    if run.source is None:
+    if facts.run.source is None:
         if "voip" in row and (plan.faults or impaired):
             yield _direct_loss_check(plan, row, about)
         return
-    tolerates_faults = rival == "adaptive" and prediction.most_loss == 0
+    tolerates_faults = rival == "adaptive" and facts.prediction.most_loss == 0
     if tolerates_faults:
         direct_tcp = rows.get("direct", {}).get("tcp", {})
-        yield from _tcp_checks(row.get("tcp", {}), direct_tcp, prediction, about, impaired)
+        yield from _tcp_checks(row.get("tcp", {}), direct_tcp, facts.prediction, about, impaired)
     if plan.only_tcp:
         return
     if impaired and drawn is None:
@@ -622,16 +312,14 @@ def _checks(
         )
         yield replace(unpredicted, key="lost", about=about)
         return
-    min_sent = [plan.least_sent(name) for name in WORKLOADS if name in row]
-    # A check needs at least as many packets as the programs must send.
-    spare = row["packets"] - max(min_sent, default=0)
+    spare = facts.spare_packets
     if plan.faults or impaired:
-        name = f"packets that the network lost, {rival}"
-        spread = _tunnel_spread(plan, max(1, row["packets"]))
-        if drawn is not None and not _loses_at_random_only(plan):
+        spread = tunnel_spread(plan, max(1, row["packets"]))
+        if drawn is not None and not loses_at_random_only(plan):
             spread = max(spread, drawn.original_loss().spread)
-        yield _loss_check(name, row, row["original_loss"], spread, about).of(spare)
-    lost = _lost_check(prediction, row, rows.get("none"), drawn, about)
+        figure = f"packets that the network lost, {rival}"
+        yield _loss_check(figure, row, row["original_loss"], spread, about).of(spare)
+    lost = _lost_check(facts.prediction, row, rows.get("none"), drawn, about)
     if lost is not None:
         yield lost.of(spare)
     yield _wire_check(row, drawn, about).of(spare)
@@ -884,26 +572,26 @@ def _program_bound(workload: str, figure: str, results: Json, drawn: DrawnFigure
     return float(round(intact / max(1, frames), 3))
 
 
-def _document(
-    plan: TrialPlan, run: TrialMeasurements, modes: Sequence[JsonObject], verdict: Verdict
-) -> JsonObject:
+def _document(facts: TrialFacts, verdict: Verdict) -> JsonObject:
     """Return the object of ``testbed tunnel --json``."""
+    plan = facts.plan
+    modes = [_mode(rival.run, facts.rows[rival.run.rival]) for rival in facts.rivals]
     exit_codes = []
     for mode in modes:
         if "command" in mode["workloads"]:
             exit_codes.append(mode["workloads"]["command"]["exit_code"])
     return {
-        "fabric": run.fabric,
+        "fabric": facts.run.fabric,
         "between": [plan.source, plan.sink],
         "method": plan.tunnel.there.method,
         "mtu": plan.tunnel.mtu,
         "duration_s": plan.duration_s,
         "workloads": list(plan.workloads),
         "faults": fault_rows(plan.faults),
-        "modes": list(modes),
+        "modes": modes,
         "summary": _summary(modes),
         "command_exit_codes": exit_codes,
-        "missing": dict(run.missing),
+        "missing": dict(facts.run.missing),
         "verdict": verdict.to_json(),
     }
 

@@ -1,4 +1,4 @@
-"""Bulk transfers on real switches: the network that stays between runs."""
+"""Runs bulk transfers on switches; the network remains between runs."""
 
 import time
 from collections.abc import Mapping
@@ -16,16 +16,32 @@ from testbed.model.progress import Progress, ReportProgress
 from testbed.model.wiring import Wiring, wire
 from topologies import LinkId, reverse_of
 
-_QUIET_S, _MAX_UNREST_S = 0.1, 3.0
-"""For the last acknowledgements to pass before counters are read; and how long that may take on a busy machine."""
+# The last acknowledgements pass before counters are read. On a busy machine this takes longer, but
+# at most the second time.
+_QUIET_S = 0.1
+_MAX_UNREST_S = 3.0
+# Large packets let a user-space switch carry a complete time frame. On a slow link, a packet must
+# not take so long that an acknowledgement behind it exceeds TCP's first time-out, 0.2 s.
+_MAX_MTU_BYTES = 9000
+_MIN_MTU_BYTES = 576
+_MAX_PACKET_S = 0.01
+# The packets, bytes and queue drops of each link.
 Counters = Mapping[LinkId, tuple[int, int, int]]
 
 
 def run_on(
     platform: Platform, plan: BulkPlan, report_progress: ReportProgress, options: RunOptions
 ) -> BulkMeasurements:
-    """Run the plan on a network that is up and has its links and rates; no other rule may forward its hosts' packets.
-    Errors as of ``EmulatedBulkFabric.run``."""
+    """Run a plan on a network that is up and has its links and rates.
+
+    No other rule may forward packets of its hosts. Errors are those of ``EmulatedBulkFabric.run``.
+
+    Args:
+        platform: The network.
+        plan: The plan.
+        report_progress: Called with the progress of the run.
+        options: How the plan is run.
+    """
     last = Progress(doing="connecting")
 
     def reported(progress: Progress) -> None:
@@ -34,11 +50,9 @@ def run_on(
         report_progress(progress)
 
     def until_now() -> dict[str, object]:
-        """What was going on when a machine died; messages that were whole by then."""
-        return {
-            "doing": last.doing,
-            "messages": int(last.done_s) if last.reading is not None else 0,
-        }
+        """Return what a machine interrupted when it died, and the messages before it."""
+        messages = int(last.done_s) if last.reading is not None else 0
+        return {"doing": last.doing, "messages": messages}
 
     with (
         platform.running(until_now),
@@ -46,26 +60,29 @@ def run_on(
         BulkRun(platform, plan, reported, options) as run,
     ):
         measured = _measured(platform, plan, run)
-    found = platform.report(plan.link_rate_bps / 8 / platform.network.mtu)
-    if found is not None:
-        found.require_for(measured.seconds)
-    return replace(measured, machines=found)
+    machines = platform.report(plan.link_rate_bps / 8 / platform.network.mtu)
+    if machines is not None:
+        machines.require_for(measured.seconds)
+    return replace(measured, machines=machines)
 
 
 def _measured(platform: Platform, plan: BulkPlan, run: BulkRun) -> BulkMeasurements:
-    """Calibrate, run, read the counters, calibrate again."""
-    first = run.calibrate()
-    counted = _counters_at_rest(platform)
-    measured = run.carry_out(first)
-    links = _counted_since(counted, _counters_at_rest(platform))
-    goodput = first if measured.failure is not None else run.calibrate_again(first)
+    """Calibrate, run, read the counters, and calibrate again."""
+    first_goodput = run.calibrate()
+    counters_before = _counters_at_rest(platform)
+    measured = run.carry_out(first_goodput)
+    links = _counted_since(counters_before, _counters_at_rest(platform))
+    goodput = first_goodput
+    if measured.failure is None:
+        goodput = run.calibrate_again(first_goodput)
     deliveries = run.deliveries()
+    transfers = []
+    for record in measured.transfers:
+        counted = deliveries.get(record.transfer, record.deliveries)
+        transfers.append(replace(record, deliveries=counted))
     return replace(
         measured,
-        transfers=tuple(
-            replace(r, deliveries=deliveries.get(r.transfer, r.deliveries))
-            for r in measured.transfers
-        ),
+        transfers=tuple(transfers),
         goodput=goodput,
         links=links,
         dropped=dropped_at_switches(platform.wiring, links),
@@ -74,66 +91,76 @@ def _measured(platform: Platform, plan: BulkPlan, run: BulkRun) -> BulkMeasureme
 
 
 def _counters_at_rest(platform: Platform) -> Counters:
-    """The links' counters once no packet has moved for a while: a packet on its way has been counted where it left, but
-    not where it will arrive."""
-    net, until = platform.network, time.monotonic() + _MAX_UNREST_S
+    """Return the links' counters when no packet has moved for a while.
+
+    A packet in transit has been counted where it left, but not where it will arrive.
+    """
+    until_s = time.monotonic() + _MAX_UNREST_S
     time.sleep(_QUIET_S)
-    counters, before = net.link_counters(), None
-    while counters != before and time.monotonic() < until:
+    counters = platform.network.link_counters()
+    before = None
+    while counters != before and time.monotonic() < until_s:
         time.sleep(_QUIET_S / 2)
-        counters, before = net.link_counters(), counters
+        before = counters
+        counters = platform.network.link_counters()
     return counters
 
 
 def _counted_since(before: Counters, after: Counters) -> dict[LinkId, LinkCount]:
-    found = {}
-    for link, counts in after.items():
-        packets, octets, drops = (
-            now - then for now, then in zip(counts, before[link], strict=True)
+    counts = {}
+    for link, (packets, size_bytes, queue_drops) in after.items():
+        packets_before, bytes_before, drops_before = before[link]
+        counts[link] = LinkCount(
+            packets=packets - packets_before,
+            bytes=size_bytes - bytes_before,
+            queue_drops=queue_drops - drops_before,
         )
-        found[link] = LinkCount(packets=packets, bytes=octets, queue_drops=drops)
-    return found
+    return counts
 
 
 def dropped_at_switches(wiring: Wiring, links: Mapping[LinkId, LinkCount]) -> dict[str, int]:
-    """Switch -> packets that came to it over its links and were put onto none: no rule let them through.
+    """Return the packets that each switch dropped because no rule forwarded them.
 
-    Exact on every datapath once the network is quiet, because interfaces count each packet. A switch's own counters of
-    rules are not: they lag behind, and a user-space switch books packets to the rules that stand when it counts them,
-    not to those that let the packets through.
+    The numbers are exact for every switch when the network is quiet, because interfaces count each
+    packet. A switch's own counters of rules are not exact. They lag behind, and a user-space switch
+    counts packets for the rules that exist at the time of counting, instead of those that forwarded
+    the packets.
+
+    Args:
+        wiring: The switches.
+        links: The counted traffic of every link.
     """
-    found = {}
+    dropped = {}
     for switch in wiring.switches:
-        arrived = sum(c.packets for link, c in links.items() if link[1] == switch.node)
-        left = sum(c.packets + c.queue_drops for link, c in links.items() if link[0] == switch.node)
-        found[switch.node] = arrived - left
-    return found
+        packets = 0
+        for (source, sink, _), count in links.items():
+            if sink == switch.node:
+                packets += count.packets
+            if source == switch.node:
+                packets -= count.packets + count.queue_drops
+        dropped[switch.node] = packets
+    return dropped
 
 
-_MOST_MTU_BYTES, _LEAST_MTU_BYTES, _PACKET_S = 9000, 576, 0.01
-"""Large packets let a user-space switch carry a whole time frame; on a slow link one may not last so long that an
-acknowledgement behind it outlasts TCP's first time-out, 0.2 s."""
-
-
-def _mtu(rate_bps: float) -> int:
-    """Of packets over links of that rate, bytes."""
-    return round(min(_MOST_MTU_BYTES, max(_LEAST_MTU_BYTES, rate_bps / 8 * _PACKET_S)))
+def _mtu_bytes(rate_bps: float) -> int:
+    """Return the size of packets over links of this rate."""
+    return round(min(_MAX_MTU_BYTES, max(_MIN_MTU_BYTES, rate_bps / 8 * _MAX_PACKET_S)))
 
 
 def _slowest_bps(plan: BulkPlan) -> float:
-    """Return the rate of the slowest link that may carry packets, in either direction of its cable."""
-    paths = [transfer.path for transfer in plan.transfers]
-    paths += [transfer.alternative for transfer in plan.transfers if transfer.alternative]
-    links = {link for path in paths for link in path}
+    """Return the rate of the slowest link that may carry packets, in either direction."""
+    links: set[LinkId] = set()
+    for transfer in plan.transfers:
+        links.update(transfer.path)
+        links.update(transfer.alternative or ())
     links |= {reverse_of(link) for link in links}
     return min(plan.rates_bps[link] for link in links & plan.rates_bps.keys())
 
 
 class EmulatedBulkFabric(ExitStack):
-    """Runs plans on switches, inside the sandbox only; a context manager: plans of the same network share one.
+    """Runs plans on switches inside the sandbox, as a context manager.
 
-    ``store``: a directory that keeps every message that arrived whole, None for none. ``machines``: over those that are
-    requested.
+    Plans with the same network share one emulated network.
     """
 
     def __init__(
@@ -144,6 +171,14 @@ class EmulatedBulkFabric(ExitStack):
         calibrate: bool = True,
         machines: MachinesRequest | None = None,
     ) -> None:
+        """Set how all plans are run.
+
+        Args:
+            on_deadlock: What happens when a cycle of waiting transfers closes.
+            store: The directory in which complete messages are stored, or None.
+            calibrate: Whether the goodput is measured. Otherwise it is the rate of the link.
+            machines: The machines. None: this machine alone.
+        """
         super().__init__()
         self._options = RunOptions(on_deadlock=on_deadlock, store=store, calibrate=calibrate)
         self._requested = machines
@@ -152,23 +187,36 @@ class EmulatedBulkFabric(ExitStack):
     def run(
         self, plan: BulkPlan, report_progress: ReportProgress | None = None
     ) -> BulkMeasurements:
-        """Run the plan. Raises InvalidRunError where this machine cannot carry as many paths at once as a frame holds,
-        CapabilityError where it cannot build the network, MachineDiedError where one of several dies."""
+        """Run a plan.
+
+        Raises:
+            InvalidRunError: This machine cannot carry all paths of a time frame at the same time.
+            CapabilityError: The network cannot be built.
+            MachineDiedError: One of several machines died.
+        """
         report = report_progress or (lambda _: None)
         try:
             return run_on(self._network_for(plan, report), plan, report, self._options)
         finally:
             if plan.faults or plan.killed:
-                self._leave()  # what a fault did to the network is not for the next run
+                # The next run needs a network without effects of these faults.
+                self._leave()
 
     def _leave(self) -> None:
         self._network = None
         self.close()
 
     def _network_for(self, plan: BulkPlan, report_progress: ReportProgress) -> Platform:
+        """Return the network of the previous run if it has the plan's links, or a new one."""
         if self._network is None or self._network.wiring.network.links != plan.network.links:
             self._leave()
-            wiring, mtu = wire(plan.network), _mtu(_slowest_bps(plan))
-            opened = network_up(self._requested, wiring, report_progress, mtu=mtu, controlled=False)
+            mtu_bytes = _mtu_bytes(_slowest_bps(plan))
+            opened = network_up(
+                self._requested,
+                wire(plan.network),
+                report_progress,
+                mtu=mtu_bytes,
+                controlled=False,
+            )
             self._network = self.enter_context(opened)
         return self._network

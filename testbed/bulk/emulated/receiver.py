@@ -1,7 +1,7 @@
-"""A process that owns the sockets of receivers: it accepts connections, checks every message and reports those that are
-complete.
+"""The process of receivers: it accepts connections, checks messages, and reports complete ones.
 
-One process serves all receivers; where one is to die in a run, it has a process of its own.
+One process serves all receivers of a machine. A receiver that is killed during a run has a separate
+process.
 """
 
 import contextlib
@@ -33,31 +33,34 @@ _BACKLOG = 1024
 
 
 class Receiver:
-    """Some receivers of a run."""
+    """The receivers of one process."""
 
     def __init__(self, sockets: NodeSockets, nodes: Sequence[str], messages: MessageSet) -> None:
+        """Prepare the receivers.
+
+        Args:
+            sockets: Opens sockets of the nodes.
+            nodes: The nodes.
+            messages: All messages of the run.
+        """
         self._sockets = sockets
         self._messages = messages
         self._poll = select.epoll()
         self._listening: dict[int, socket.socket] = {}
         self._readers: dict[int, tuple[socket.socket, MessageReader]] = {}
+        # Files of messages that are incomplete.
         self._files: dict[int, IO[bytes]] = {}
-        own = set(nodes)
-        self._numbers = [n for n, ends in enumerate(messages.ends) if ends[1] in own]
-        self._doors = dict.fromkeys(messages.ends[n][1:] for n in self._numbers)
+        own_nodes = set(nodes)
+        self._numbers = [n for n, ends in enumerate(messages.ends) if ends[1] in own_nodes]
+        # The node and the part of each listening socket.
+        self._listeners = dict.fromkeys(messages.ends[number][1:] for number in self._numbers)
         self._inbox = Inbox({n: messages.payloads.checksum(n) for n in self._numbers})
         self._buffer = memoryview(bytearray(_READ_BYTES))
 
     def run(self, port: Connection) -> None:
-        for node, part in self._doors:
-            sock = self._sockets.open(node, socket.AF_INET, socket.SOCK_STREAM)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            reset_on_close(sock)
-            sock.bind(("0.0.0.0", BULK_PORT + part))
-            sock.listen(_BACKLOG)
-            sock.setblocking(False)
-            self._listening[sock.fileno()] = sock
-            self._poll.register(sock.fileno(), select.EPOLLIN)
+        """Receive messages and execute orders until the pipe is closed (EOFError)."""
+        for node, part in self._listeners:
+            self._listen(node, BULK_PORT + part)
         self._poll.register(port.fileno(), select.EPOLLIN)
         port.send(Ready())
         while True:
@@ -68,9 +71,23 @@ class Receiver:
                     self._accept(self._listening[file])
                 else:
                     port.recv()
-                    port.send(
-                        Counted(counts=tuple((n, int(self._inbox.has(n))) for n in self._numbers))
-                    )
+                    port.send(self._counted())
+
+    def _listen(self, node: str, tcp_port: int) -> None:
+        sock = self._sockets.open(node, socket.AF_INET, socket.SOCK_STREAM)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reset_on_close(sock)
+        sock.bind(("0.0.0.0", tcp_port))
+        sock.listen(_BACKLOG)
+        sock.setblocking(False)
+        self._listening[sock.fileno()] = sock
+        self._poll.register(sock.fileno(), select.EPOLLIN)
+
+    def _counted(self) -> Counted:
+        counts = []
+        for number in self._numbers:
+            counts.append((number, int(self._inbox.has(number))))
+        return Counted(counts=tuple(counts))
 
     def _accept(self, listening: socket.socket) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -81,16 +98,18 @@ class Receiver:
                 self._poll.register(sock.fileno(), select.EPOLLIN)
 
     def _read(self, file: int, port: Connection) -> None:
+        """Read from a connection; it is closed if it ended or sent no message."""
         sock, reader = self._readers[file]
         try:
             count = sock.recv_into(self._buffer)
             for event in reader.receive(self._buffer[:count]):
                 if isinstance(event, MessageArrived):
-                    # Acknowledged at once: a sender that waits for it repeats itself, when its circuit is gone.
+                    # A delayed acknowledgement would find the circuit removed, and the sender
+                    # would retransmit.
                     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
                     self._arrived(event, port)
                 elif self._messages.store is not None:
-                    self._keep(event)
+                    self._store(event)
         except BlockingIOError:
             return
         except (OSError, MessageError):
@@ -101,36 +120,39 @@ class Receiver:
             sock.close()
 
     def _arrived(self, event: MessageArrived, port: Connection) -> None:
+        """Deliver and report a message."""
         number = event.header.transfer
-        at = time.monotonic()
+        at_s = time.monotonic()
         if self._inbox.take(event):
             self._complete(number)
         intact = self._inbox.has(number)
         port.send(
-            MessageDone(transfer=number, attempt=event.header.attempt, intact=intact, at_s=at)
+            MessageDone(transfer=number, attempt=event.header.attempt, intact=intact, at_s=at_s)
         )
 
-    def _keep(self, event: MessageStarted | PayloadPart) -> None:
+    def _store(self, event: MessageStarted | PayloadPart) -> None:
+        """Write the payload of a message to its temporary file."""
         number = event.header.transfer
         if number >= self._messages.stored or self._inbox.has(number):
             return
         if isinstance(event, MessageStarted):
             if number in self._files:
                 self._files[number].close()
-            part = self._place(number, ".part")
-            part.unlink(missing_ok=True)  # what stood there, a link too, is not written through
-            self._files[number] = part.open("xb")
+            path = self._path(number, ".part")
+            # An existing file, or a symbolic link, must not be written through.
+            path.unlink(missing_ok=True)
+            self._files[number] = path.open("xb")
         elif number in self._files:
             self._files[number].write(event.payload)
 
     def _complete(self, number: int) -> None:
-        """Only a whole and verified message gets the name of one."""
+        """Give a message's file its final name, which only verified messages have."""
         file = self._files.pop(number, None)
         if file is not None:
             file.close()
-            self._place(number, ".part").rename(self._place(number, ""))
+            self._path(number, ".part").rename(self._path(number, ""))
 
-    def _place(self, number: int, ending: str) -> Path:
+    def _path(self, number: int, suffix: str) -> Path:
         assert self._messages.store is not None
         source, sink, _ = self._messages.ends[number]
-        return self._messages.store / f"{number:06d}-{source}-{sink}{ending}".replace("/", "_")
+        return self._messages.store / f"{number:06d}-{source}-{sink}{suffix}".replace("/", "_")

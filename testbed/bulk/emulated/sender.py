@@ -1,8 +1,6 @@
-"""The process that owns the sockets of senders of a run: it opens their connections and writes the messages it is
-given.
+"""The process of senders: it opens their connections, and sends messages as ordered.
 
-One loop over epoll, which decides nothing: what is sent when comes as orders, and only a connection that breaks is
-reported.
+It decides nothing. Orders say what is sent when. It reports only connections that break.
 """
 
 import contextlib
@@ -32,33 +30,68 @@ from testbed.bulk.plan import Ends
 from testbed.errors import CapabilityError
 
 _WRITE_BYTES = 1 << 17
-_CONNECT_AGAIN_S, _CONNECT_AT_ONCE = 4.0, 64
+# A connection without answer begins again after this time.
+_CONNECT_AGAIN_S = 4.0
+# The number of connections that are opened at the same time.
+_CONNECT_AT_ONCE = 64
+# From the kernel's header asm-generic/socket.h; Python has no name for it.
 _SO_MAX_PACING_RATE = 47
-_TCP_INFO_BYTES, _TOTAL_RETRANS_AT, _BYTES_RETRANS_AT, _TOTAL_RTO_AT = 248, 100, 208, 240
-"""Of struct tcp_info: packets and, since Linux 4.19, bytes of data sent again; since 6.7 time-outs."""
+# Positions in struct tcp_info: retransmitted packets, retransmitted bytes (since Linux 4.19), and
+# time-outs (since Linux 6.7).
+_TCP_INFO_BYTES = 248
+_TOTAL_RETRANS_AT = 100
+_BYTES_RETRANS_AT = 208
+_TOTAL_RTO_AT = 240
+
+
+@dataclass
+class _WaitingMessage:
+    """A message and the pieces of it that have not been sent."""
+
+    number: int
+    attempt: int
+    pieces: deque[memoryview]
 
 
 @dataclass
 class _Outgoing:
-    """A connection and the messages that wait for it: (number, attempt, pieces still to be sent)."""
+    """A connection and the messages that wait for it.
+
+    Attributes:
+        sock: The socket.
+        watched: Whether the loop waits until the socket is writable.
+        waiting: The messages, in order.
+    """
 
     sock: socket.socket
     watched: bool = False
-    waiting: deque[tuple[int, int, deque[memoryview]]] = field(default_factory=deque)
+    waiting: deque[_WaitingMessage] = field(default_factory=deque)
 
 
 class Sender:
-    """Some senders of a run; raises CapabilityError where a connection is refused or does not come."""
+    """The senders of one process."""
 
     def __init__(self, sockets: NodeSockets, nodes: Container[str], messages: MessageSet) -> None:
+        """Prepare the senders.
+
+        Args:
+            sockets: Opens sockets of the nodes.
+            nodes: The nodes.
+            messages: All messages of the run.
+        """
         self._sockets = sockets
         self._messages = messages
-        self._connections = [one for one in dict.fromkeys(messages.ends) if one[0] in nodes]
+        self._connections = [ends for ends in dict.fromkeys(messages.ends) if ends[0] in nodes]
         self._poll = select.epoll()
         self._by_ends: dict[Ends, _Outgoing] = {}
         self._by_file: dict[int, _Outgoing] = {}
 
     def run(self, port: Connection) -> None:
+        """Establish the connections, and execute orders until the pipe is closed (EOFError).
+
+        Raises:
+            CapabilityError: A connection is refused, or not established in time.
+        """
         self._poll.register(port.fileno(), select.EPOLLIN)
         self._connect_all()
         port.send(Ready())
@@ -75,69 +108,78 @@ class Sender:
             for number, attempt in order.messages:
                 self._send(number, attempt)
         else:
-            first = {ends: n for n, ends in reversed(list(enumerate(self._messages.ends)))}
-            counts = tuple(
-                (first[ends], *_retransmitted(o.sock)) for ends, o in self._by_ends.items()
-            )
-            port.send(Counted(counts=counts))
+            port.send(self._counted())
+
+    def _counted(self) -> Counted:
+        first_message: dict[Ends, int] = {}
+        for number, ends in enumerate(self._messages.ends):
+            first_message.setdefault(ends, number)
+        counts = []
+        for ends, outgoing in self._by_ends.items():
+            counts.append((first_message[ends], *_retransmitted(outgoing.sock)))
+        return Counted(counts=tuple(counts))
 
     def _connect_all(self) -> None:
-        """Open the persistent connections, some at a time: a thousand first packets at once are more than switches look
-        up.
+        """Establish the persistent connections.
 
-        One that is not there after some seconds begins again from another port: what a switch remembers of its first
-        packets may outlive their repetitions.
+        Only some are opened at the same time, because switches cannot look up a thousand first
+        packets at once. A connection without answer after some seconds begins again from another
+        port. A switch may remember a wrong decision about its first packet for longer than TCP
+        repeats it.
         """
-        every = self._connections
-        until = time.monotonic() + ANSWER_S / 2
-        for first in range(0, len(every), _CONNECT_AT_ONCE):
-            left = every[first : first + _CONNECT_AT_ONCE]
-            while left:
-                left = self._connect_some(left)
-                if left and time.monotonic() > until:
+        until_s = time.monotonic() + ANSWER_S / 2
+        for first in range(0, len(self._connections), _CONNECT_AT_ONCE):
+            missing = self._connections[first : first + _CONNECT_AT_ONCE]
+            while missing:
+                missing = self._connect_some(missing)
+                if missing and time.monotonic() > until_s:
+                    source, sink, _ = missing[0]
                     raise CapabilityError(
-                        f"no connection from {left[0][0]} to {left[0][1]} in {ANSWER_S / 2:g} s"
+                        f"no connection from {source} to {sink} in {ANSWER_S / 2:g} s"
                     )
 
-    def _connect_some(self, every: Sequence[Ends]) -> list[Ends]:
-        """Make these connections; those that had no answer in time are closed and returned."""
-        waiting = select.epoll()
+    def _connect_some(self, connections: Sequence[Ends]) -> list[Ends]:
+        """Establish connections; close and return those without answer in time."""
+        poll = select.epoll()
         missing = {}
-        for ends in every:
+        for ends in connections:
             file = self._open(ends).sock.fileno()
             missing[file] = ends
-            waiting.register(file, select.EPOLLOUT)
-        until = time.monotonic() + _CONNECT_AGAIN_S
-        while missing and (left := until - time.monotonic()) > 0:
-            for file, _ in waiting.poll(left):
+            poll.register(file, select.EPOLLOUT)
+        until_s = time.monotonic() + _CONNECT_AGAIN_S
+        while missing and (left_s := until_s - time.monotonic()) > 0:
+            for file, _ in poll.poll(left_s):
                 error = self._by_file[file].sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
                 if error:
                     raise CapabilityError(f"a connection was refused ({os.strerror(error)})")
-                waiting.unregister(file)
+                poll.unregister(file)
                 del missing[file]
-        waiting.close()
+        poll.close()
         for ends in missing.values():
             self._drop(ends)
         return list(missing.values())
 
     def _open(self, ends: Ends, attempt: int = 1) -> _Outgoing:
-        source, sink = ends[:2]
+        """Begin to connect."""
+        source, sink, part = ends
         sock = self._sockets.open(source, socket.AF_INET, socket.SOCK_STREAM)
         sock.setblocking(False)
         reset_on_close(sock)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         pacing = self._messages.pacing.get(ends)
         if pacing is not None:
-            pacing_bps = pacing.first_bps if attempt == 1 else pacing.again_bps
-            sock.setsockopt(
-                socket.SOL_SOCKET, _SO_MAX_PACING_RATE, struct.pack("@Q", round(pacing_bps / 8))
-            )
+            rate_bps = pacing.first_bps if attempt == 1 else pacing.again_bps
+            bytes_per_s = struct.pack("@Q", round(rate_bps / 8))
+            sock.setsockopt(socket.SOL_SOCKET, _SO_MAX_PACING_RATE, bytes_per_s)
         with contextlib.suppress(BlockingIOError):
-            sock.connect((self._sockets.addresses[sink], BULK_PORT + ends[2]))
-        outgoing = self._by_ends[ends] = self._by_file[sock.fileno()] = _Outgoing(sock=sock)
+            sock.connect((self._sockets.addresses[sink], BULK_PORT + part))
+        outgoing = _Outgoing(sock=sock)
+        self._by_ends[ends] = outgoing
+        self._by_file[sock.fileno()] = outgoing
         return outgoing
 
     def _send(self, number: int, attempt: int) -> None:
+        """Queue a message; a repeated one gets a new connection."""
         ends = self._messages.ends[number]
         if attempt > 1:
             self._drop(ends)
@@ -145,17 +187,22 @@ class Sender:
         outgoing = self._by_ends[ends]
         header = MessageHeader(
             transfer=number, attempt=attempt, length=self._messages.message_bytes
-        ).encode()
-        payload = self._messages.payloads.payload(number)
-        end = trailer(self._messages.payloads.checksum(number))
-        outgoing.waiting.append(
-            (number, attempt, deque([memoryview(header), payload, memoryview(end)]))
         )
+        payloads = self._messages.payloads
+        pieces = deque(
+            [
+                memoryview(header.encode()),
+                payloads.payload(number),
+                memoryview(trailer(payloads.checksum(number))),
+            ]
+        )
+        outgoing.waiting.append(_WaitingMessage(number, attempt, pieces))
         if not outgoing.watched:
             self._poll.register(outgoing.sock.fileno(), select.EPOLLOUT)
             outgoing.watched = True
 
     def _drop(self, ends: Ends) -> None:
+        """Close a connection."""
         outgoing = self._by_ends.pop(ends)
         del self._by_file[outgoing.sock.fileno()]
         if outgoing.watched:
@@ -163,14 +210,16 @@ class Sender:
         outgoing.sock.close()
 
     def _write(self, outgoing: _Outgoing, port: Connection) -> None:
-        number, attempt, pieces = outgoing.waiting[0]
+        """Send as much of the next message as the socket accepts."""
+        message = outgoing.waiting[0]
+        pieces = message.pieces
         try:
             while pieces:
-                sent = outgoing.sock.send(
-                    pieces[0][:_WRITE_BYTES], 0 if len(pieces) == 1 else socket.MSG_MORE
-                )
-                if sent < len(pieces[0]):
-                    pieces[0] = pieces[0][sent:]
+                # The kernel fills packets while there is more of the message.
+                flags = 0 if len(pieces) == 1 else socket.MSG_MORE
+                sent_bytes = outgoing.sock.send(pieces[0][:_WRITE_BYTES], flags)
+                if sent_bytes < len(pieces[0]):
+                    pieces[0] = pieces[0][sent_bytes:]
                 else:
                     pieces.popleft()
         except BlockingIOError:
@@ -178,7 +227,7 @@ class Sender:
         except OSError:
             self._stop_watching(outgoing)
             outgoing.waiting.clear()
-            port.send(ConnectionBroke(transfer=number, attempt=attempt))
+            port.send(ConnectionBroke(transfer=message.number, attempt=message.attempt))
             return
         outgoing.waiting.popleft()
         if not outgoing.waiting:
@@ -190,16 +239,17 @@ class Sender:
 
 
 def _retransmitted(sock: socket.socket) -> TcpRetransmissions:
-    """What TCP has sent again on this connection; zeros for what the kernel does not count."""
+    """Return the retransmissions of a connection; 0 for figures that the kernel does not have."""
     info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
     return TcpRetransmissions(
-        bytes=_counted(info, "=Q", _BYTES_RETRANS_AT),
-        packets=_counted(info, "=I", _TOTAL_RETRANS_AT),
-        timeouts=_counted(info, "=H", _TOTAL_RTO_AT),
+        bytes=_field(info, "=Q", _BYTES_RETRANS_AT),
+        packets=_field(info, "=I", _TOTAL_RETRANS_AT),
+        timeouts=_field(info, "=H", _TOTAL_RTO_AT),
     )
 
 
-def _counted(info: bytes, form: str, at: int) -> int:
-    return (
-        int(struct.unpack_from(form, info, at)[0]) if len(info) >= at + struct.calcsize(form) else 0
-    )
+def _field(info: bytes, form: str, position: int) -> int:
+    """Return a field of struct tcp_info, or 0 if the kernel's structure is shorter."""
+    if len(info) < position + struct.calcsize(form):
+        return 0
+    return int(struct.unpack_from(form, info, position)[0])

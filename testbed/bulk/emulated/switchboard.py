@@ -1,14 +1,16 @@
-"""Circuits set up and torn down in real switches, and the one loop that carries a coordinator's decisions out there,
-for bulk transfers and striped files alike.
+"""Installs circuits in switches, and executes a coordinator's decisions in one loop.
 
-The switchboard writes batches over each bridge's management socket. The rules are bytes before the run begins; a batch
-is one write a switch and ends with a barrier, a few milliseconds for the circuits of a whole time frame. The sockets
-also report ports that go down.
+Bulk transfers and striped files use both classes.
 
-The coordinator (``testbed.bulk.coordinator``) decides, the loop decides nothing. It hands over what happens: a batch
-of circuits confirmed by the switches, a port that went down, time that passes, and whatever the caller reads from files
-of its own (reports of processes, wake-ups of threads). And it executes what the coordinator answers: changes of
-circuits go to the switchboard, messages to be sent to the caller, and the end of the run ends the loop.
+``CircuitSwitchboard`` writes batches to each bridge's management socket. The bytes of the rules are
+computed before the run. A batch is one write per switch and ends with a barrier. It takes a few
+milliseconds for the circuits of a complete time frame. The sockets also report ports that go down.
+
+``CircuitDriver`` is the loop. The coordinator (``testbed.bulk.coordinator``) makes all decisions.
+The loop reports events to it: a batch that the switches confirmed, a port that went down, the time,
+and what the caller reads from files of its own (reports of processes, wake-ups of threads). It
+executes the coordinator's answers: changes of circuits go to the switchboard, messages to the
+caller, and the end of the run ends the loop.
 """
 
 import itertools
@@ -37,116 +39,158 @@ from testbed.machines.adapters.platform import Platform
 from testbed.openflow.rules import FlowRule, HostRoute
 from topologies import LinkId, lists_by_key
 
+# How long switches may take to confirm a batch.
 _ANSWER_S = 20.0
 _COOKIE = 0xC1BC0000
+_READ_BYTES = 1 << 16
+# The loop checks the time at least this often.
+MAX_WAIT_S = 0.1
+# OpenFlow messages, by the datapath id of the switch.
 Batch = dict[int, bytes]
-"""Datapath id -> messages."""
+RuleAction = Literal["add", "remove"]
 
 
 class CircuitSwitchboard:
-    """One connection to every bridge of a running network. ``pairs[t]`` are the end points of transfer ``t``.
+    """A connection to every bridge of a running network.
 
-    ``files`` are to be watched for reading, ``receive`` called when one is readable. Raises CapabilityError where a
-    bridge cannot be reached, refuses a rule, or does not answer.
+    The file descriptors in ``files`` must be watched for reading. If one is readable, ``receive``
+    must be called. All methods raise CapabilityError if a bridge is not reached, rejects a rule, or
+    does not answer.
+
+    Attributes:
+        changes: The number of batches that were confirmed.
+        slowest_change_s: The longest time between a batch and its confirmation.
+        circuit_change_s: The sum of these times.
     """
 
     def __init__(self, platform: Platform, pairs: Sequence[Pair]) -> None:
+        """Connect to all bridges.
+
+        Args:
+            platform: The network.
+            pairs: The end points of each transfer.
+        """
         wiring = platform.wiring
-        self._wiring, self._pairs = wiring, pairs
-        self.flush_flow_cache = platform.forget
-        """Have the switches look every flow up in their tables again: they keep what they found for a flow's first
-        packet, and correct it some milliseconds after a rule has changed. A circuit's first packets would be dropped
-        because their like were before."""
-        self._sockets = {s.dpid: platform.bridge(s.device) for s in wiring.switches}
+        self._platform = platform
+        self._wiring = wiring
+        self._pairs = pairs
+        self._sockets = {switch.dpid: platform.bridge(switch.device) for switch in wiring.switches}
         self._readers = {dpid: SwitchReader() for dpid in self._sockets}
-        self._numbers = itertools.count(1)
+        self._transaction_ids = itertools.count(1)
+        # The barrier that each switch has not yet confirmed.
         self._waiting: dict[int, int] = {}
-        self._known: dict[tuple[Circuit, bool], Batch] = {}
-        self._platform, self._routes = platform, dict[Pair, tuple[HostRoute, ...]]()
-        self._links = {place: cable.links for place, cable in wiring.cables_by_port().items()}
-        self._began = 0.0
+        self._prepared: dict[tuple[Circuit, RuleAction], Batch] = {}
+        self._routes: dict[Pair, tuple[HostRoute, ...]] = {}
+        self._links_of_port = {port: cable.links for port, cable in wiring.cables_by_port().items()}
+        self._began_s = 0.0
         self.changes = 0
         self.slowest_change_s = 0.0
         self.circuit_change_s = 0.0
         for sock in self._sockets.values():
-            sock.sendall(hello(next(self._numbers)))
+            sock.sendall(hello(next(self._transaction_ids)))
 
     def close(self) -> None:
-        """The switches keep the rules they have; hosts send as before again."""
-        self._platform.route(
-            (route for routes in self._routes.values() for route in routes), add=False
-        )
+        """Remove the routes of hosts, and close the connections. Switches keep their rules."""
+        routes: list[HostRoute] = []
+        for routes_of_pair in self._routes.values():
+            routes += routes_of_pair
+        self._platform.route(routes, add=False)
         for sock in self._sockets.values():
             sock.close()
 
+    def flush_flow_cache(self) -> None:
+        """Let the switches look up every flow in their tables again.
+
+        They cache the decision about a flow's first packet, and correct it only some milliseconds
+        after a rule has changed. A circuit's first packets would be dropped because earlier ones
+        were.
+        """
+        self._platform.forget()
+
     @property
     def files(self) -> dict[int, int]:
-        """File descriptor -> datapath id."""
+        """The datapath ids of the switches, by file descriptor."""
         return {sock.fileno(): dpid for dpid, sock in self._sockets.items()}
 
     def prepare(self, circuits: Iterable[Circuit]) -> None:
-        """Write their messages now, so that a change in mid-run only sends them."""
+        """Compute the messages of circuits now, so that a change during the run only sends them."""
         for circuit in circuits:
-            self._messages(circuit, True)
-            self._messages(circuit, False)
+            self._messages(circuit, "add")
+            self._messages(circuit, "remove")
 
     def set_paths(self, paths: Mapping[Pair, Sequence[LinkId]]) -> None:
-        """Have hosts with several cables, and hosts that forward, send the pairs' packets along these paths."""
-        routes = {pair: pair_routes(self._wiring, pair, path) for pair, path in paths.items()}
-        changed = [pair for pair, own in routes.items() if own != self._routes.get(pair, ())]
+        """Let hosts that have several cables or forward packets send along these paths."""
+        changed: dict[Pair, tuple[HostRoute, ...]] = {}
+        new: list[HostRoute] = []
+        old: list[HostRoute] = []
+        for pair, path in paths.items():
+            routes = pair_routes(self._wiring, pair, path)
+            before = self._routes.get(pair, ())
+            if routes != before:
+                changed[pair] = routes
+                new += routes
+                old += before
         if changed:
-            self._platform.route(route for pair in changed for route in routes[pair])
-            self._platform.route(
-                (route for pair in changed for route in self._routes.pop(pair, ())), add=False
-            )
-            self._routes |= {pair: routes[pair] for pair in changed}
+            # The new routes are added first, so that there is always one.
+            self._platform.route(new)
+            self._platform.route(old, add=False)
+            self._routes |= changed
 
     def start_change(self, set_up: Iterable[Circuit], tear_down: Iterable[Circuit]) -> None:
-        """Send a batch: what goes first, then what comes. ``receive`` reports when every switch has confirmed it."""
-        if self._wiring.routed:
-            set_up = tuple(set_up)
-            self.set_paths({self._pairs[circuit.transfer]: circuit.path for circuit in set_up})
-        changes = (
-            (circuit, up)
-            for circuits, up in ((tear_down, False), (set_up, True))
-            for circuit in circuits
-        )
-        self._send(
-            lists_by_key(item for change in changes for item in self._messages(*change).items())
-        )
+        """Send a batch. ``receive`` reports when every switch has confirmed it.
 
-    def change_rules(self, rules: Iterable[FlowRule], action: Literal["add", "remove"]) -> None:
-        """Add or remove standing rules; returns when every switch has confirmed."""
+        Args:
+            set_up: The circuits to install.
+            tear_down: The circuits to remove, before the others are installed.
+        """
+        set_up = tuple(set_up)
+        if self._wiring.routed:
+            self.set_paths({self._pairs[circuit.transfer]: circuit.path for circuit in set_up})
+        messages: list[tuple[int, bytes]] = []
+        for circuit in tear_down:
+            messages += self._messages(circuit, "remove").items()
+        for circuit in set_up:
+            messages += self._messages(circuit, "add").items()
+        self._send(lists_by_key(messages))
+
+    def change_rules(self, rules: Iterable[FlowRule], action: RuleAction) -> None:
+        """Add or remove standing rules, and wait until every switch has confirmed."""
         self._send(lists_by_key((rule.dpid, self._message(rule, action)) for rule in rules))
         self.wait()
 
     def wait(self) -> None:
-        """Return when the batch under way has been confirmed. What else the switches report meanwhile is passed
-        over."""
-        until = time.monotonic() + _ANSWER_S
+        """Wait until the batch has been confirmed. Other reports of the switches are ignored."""
+        until_s = time.monotonic() + _ANSWER_S
         while self._waiting:
             files = self.files
-            ready = select.select(
-                [f for f, dpid in files.items() if dpid in self._waiting], (), (), 1.0
-            )[0]
-            for file in ready:
+            unconfirmed = [file for file, dpid in files.items() if dpid in self._waiting]
+            readable, _, _ = select.select(unconfirmed, (), (), 1.0)
+            for file in readable:
                 self.receive(files[file])
-            if time.monotonic() > until:
+            if time.monotonic() > until_s:
                 raise CapabilityError(
                     f"switches {sorted(self._waiting)} gave no answer within {_ANSWER_S:g} s"
                 )
 
     @property
     def changing(self) -> bool:
-        """Whether a batch is under way."""
+        """True if a batch has not been confirmed."""
         return bool(self._waiting)
 
     def receive(self, dpid: int) -> tuple[bool, tuple[LinkId, ...]]:
-        """Read what that switch reports: (the batch under way is confirmed with this, links whose port went down)."""
-        data = self._sockets[dpid].recv(1 << 16)
+        """Read the reports of a switch.
+
+        Args:
+            dpid: The datapath id of the switch.
+
+        Returns:
+            Whether the batch is now confirmed by all switches, and the links whose port went down.
+        """
+        data = self._sockets[dpid].recv(_READ_BYTES)
         if not data:
             raise CapabilityError(f"switch {dpid} closed its management connection")
-        confirmed, lost = False, list[LinkId]()
+        confirmed = False
+        lost: list[LinkId] = []
         for event in self._readers[dpid].receive(data):
             if isinstance(event, parser.OFPBarrierReply) and self._waiting.get(dpid) == event.xid:
                 del self._waiting[dpid]
@@ -156,39 +200,38 @@ class CircuitSwitchboard:
                     f"switch {dpid} refused a circuit's rule (type {event.type}, code {event.code})"
                 )
             elif isinstance(event, parser.OFPEchoRequest):
-                self._sockets[dpid].sendall(
-                    as_bytes(parser.OFPEchoReply(ANY_SWITCH, event.data), event.xid)
-                )
+                reply = parser.OFPEchoReply(ANY_SWITCH, event.data)
+                self._sockets[dpid].sendall(as_bytes(reply, event.xid))
             elif isinstance(event, parser.OFPPortStatus) and is_down(event):
-                lost += self._links.get((dpid, event.desc.port_no), ())
+                lost += self._links_of_port.get((dpid, event.desc.port_no), ())
         if confirmed:
             self.changes += 1
-            took_s = time.monotonic() - self._began
-            self.slowest_change_s = max(self.slowest_change_s, took_s)
-            self.circuit_change_s += took_s
+            duration_s = time.monotonic() - self._began_s
+            self.slowest_change_s = max(self.slowest_change_s, duration_s)
+            self.circuit_change_s += duration_s
         return confirmed, tuple(lost)
 
     def _send(self, batches: dict[int, list[bytes]]) -> None:
-        self._began = time.monotonic()
-        for dpid, parts in batches.items():
-            number = next(self._numbers)
-            self._waiting[dpid] = number
-            self._sockets[dpid].sendall(b"".join(parts) + as_bytes(barrier(), number))
+        """Send the messages of each switch, and a barrier after them."""
+        self._began_s = time.monotonic()
+        for dpid, messages in batches.items():
+            transaction_id = next(self._transaction_ids)
+            self._waiting[dpid] = transaction_id
+            self._sockets[dpid].sendall(b"".join(messages) + as_bytes(barrier(), transaction_id))
 
-    def _message(self, rule: FlowRule, action: Literal["add", "remove"]) -> bytes:
-        return as_bytes(
-            add_rule(rule, _COOKIE) if action == "add" else remove_rule(rule), next(self._numbers)
-        )
+    def _message(self, rule: FlowRule, action: RuleAction) -> bytes:
+        message = add_rule(rule, _COOKIE) if action == "add" else remove_rule(rule)
+        return as_bytes(message, next(self._transaction_ids))
 
-    def _messages(self, circuit: Circuit, up: bool) -> Batch:
-        known = self._known.get((circuit, up))
-        if known is None:
-            known = {}
+    def _messages(self, circuit: Circuit, action: RuleAction) -> Batch:
+        """Return the messages of a circuit; they are computed once."""
+        batch = self._prepared.get((circuit, action))
+        if batch is None:
+            batch = {}
             for rule in self._rules(circuit):
-                action: Literal["add", "remove"] = "add" if up else "remove"
-                known[rule.dpid] = known.get(rule.dpid, b"") + self._message(rule, action)
-            self._known[circuit, up] = known
-        return known
+                batch[rule.dpid] = batch.get(rule.dpid, b"") + self._message(rule, action)
+            self._prepared[circuit, action] = batch
+        return batch
 
     def _rules(self, circuit: Circuit) -> tuple[FlowRule, ...]:
         pair = self._pairs[circuit.transfer]
@@ -200,16 +243,18 @@ class CircuitSwitchboard:
         return rules
 
 
-MAX_WAIT_S = 0.1
-"""The loop looks at the time this often, whatever happens."""
+def _never_due() -> float:
+    return float("inf")
 
 
 class CircuitDriver:
-    """Drives one run of a coordinator; times are seconds since ``start_s`` on the monotonic clock.
+    """Executes one run of a coordinator. Times are seconds since the start of the run.
 
-    ``send``: called with (transfer, attempt) of the messages that hold their links now. Afterwards ``failure`` says why
-    the run did not come to its end (None where it did), ``lost_links`` which links were cut, ``ended_s`` when it was
-    over.
+    Attributes:
+        coordinator: The coordinator.
+        failure: After the run: why it did not complete, or None.
+        lost_links: The links that failed.
+        ended_s: When the run ended.
     """
 
     def __init__(
@@ -220,8 +265,18 @@ class CircuitDriver:
         *,
         start_s: float,
     ) -> None:
+        """Prepare a run.
+
+        Args:
+            coordinator: The coordinator.
+            switchboard: The switches.
+            send: Called with the transfers and attempts of messages whose links are acquired.
+            start_s: The start of the run on the monotonic clock.
+        """
         self.coordinator = coordinator
-        self._switchboard, self._send, self._start_s = switchboard, send, start_s
+        self._switchboard = switchboard
+        self._send = send
+        self._start_s = start_s
         self._stopping = False
         self.failure: str | None = None
         self.lost_links: list[LinkId] = []
@@ -229,27 +284,34 @@ class CircuitDriver:
 
     @property
     def now_s(self) -> float:
+        """The current time, in seconds since the start of the run."""
         return time.monotonic() - self._start_s
 
     def stop(self) -> None:
-        """Leave the loop at its next round (any thread may ask for it)."""
+        """Leave the loop in its next round. Any thread may call this."""
         self._stopping = True
 
     def run(
         self,
         readers: Mapping[int, Callable[[], object]],
         on_round: Callable[[], None],
-        due_s: Callable[[], float] = lambda: float("inf"),
+        due_s: Callable[[], float] = _never_due,
     ) -> None:
-        """Run until the coordinator ends it or ``stop`` is called, then wait for the switches' last confirmation.
+        """Run until the coordinator ends the run or ``stop`` is called.
 
-        ``readers``: file descriptor -> what reads it when it is readable; ``on_round`` is called in every round of the
-        loop, ``due_s()`` at the latest. Raises CapabilityError where a switch refuses a rule or does not answer.
+        Then wait for the last confirmation of the switches.
+
+        Args:
+            readers: Functions that read a file when it is readable, by file descriptor.
+            on_round: Called in every round of the loop.
+            due_s: Returns the time at which the next round must take place.
+
+        Raises:
+            CapabilityError: A switch rejects a rule or does not answer.
         """
-        calls = {
-            **readers,
-            **{file: self._reader(dpid) for file, dpid in self._switchboard.files.items()},
-        }
+        calls = dict(readers)
+        for file, dpid in self._switchboard.files.items():
+            calls[file] = self._reader(dpid)
         with select.epoll() as poll:
             for file in calls:
                 poll.register(file, select.EPOLLIN)
@@ -266,15 +328,17 @@ class CircuitDriver:
         self._switchboard.wait()
 
     def _reader(self, dpid: int) -> Callable[[], None]:
-        return lambda: self._on_switch(dpid)
+        """Return the function that reads the reports of a switch."""
 
-    def _on_switch(self, dpid: int) -> None:
-        confirmed, lost = self._switchboard.receive(dpid)
-        if confirmed:
-            self.coordinator.circuits_changed(self.now_s)
-        if lost:
-            self.lost_links += lost
-            self.coordinator.on_link_failed(lost, self.now_s)
+        def read() -> None:
+            confirmed, lost = self._switchboard.receive(dpid)
+            if confirmed:
+                self.coordinator.circuits_changed(self.now_s)
+            if lost:
+                self.lost_links += lost
+                self.coordinator.on_link_failed(lost, self.now_s)
+
+        return read
 
     def _execute_all(self) -> None:
         while actions := self.coordinator.actions():
@@ -285,12 +349,12 @@ class CircuitDriver:
         if isinstance(action, Send):
             self._send(action.messages)
         elif isinstance(action, ChangeCircuits):
+            # This happens only if the run ends during a change.
             if self._switchboard.changing:
-                self._switchboard.wait()  # only where the run ends in the middle of a change
+                self._switchboard.wait()
             self._switchboard.start_change(action.set_up, action.tear_down)
-            if (
-                not self._switchboard.changing and not self.coordinator.over
-            ):  # no switch had anything to change
+            no_switch_involved = not self._switchboard.changing
+            if no_switch_involved and not self.coordinator.over:
                 self.coordinator.circuits_changed(self.now_s)
         else:
             self.failure = action.failure

@@ -1,2 +1,4 @@
-"""Striped files on real switches, or over loopback where there are none; and users' programs on the same hosts and
-listeners."""
+"""Striped files on switches, or over loopback on a machine that cannot build switches.
+
+User programs run on the same hosts and listeners.
+"""

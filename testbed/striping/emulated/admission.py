@@ -1,9 +1,8 @@
-"""Admission of a collective access's transfers to the network: in time frames, over circuits, for clients that are
-threads.
+"""Admission of the transfers of a collective access: to time frames, to circuits, or to both.
 
-A client waits until its transfer is admitted, moves its bytes, and gives its links back. Which transfer is admitted
-when is the decision of bulk transfers' coordinator, carried out by their driver in a thread of its own
-(``testbed.bulk.emulated``).
+Clients are threads. A client waits until its transfer is admitted, transfers its bytes, and
+releases its links. The coordinator of bulk transfers decides when each transfer is admitted. Its
+driver runs in a separate thread (``testbed.bulk.emulated``).
 """
 
 import contextlib
@@ -12,6 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from sfio_emu.errors import PeerError
 from testbed.bulk.coordinator import BulkCoordinator
@@ -20,15 +20,29 @@ from testbed.bulk.plan import BulkPlan, Pair
 from testbed.errors import TestbedError
 from testbed.striping.placement import file_host
 
+_PIPE_BYTES = 4096
+
 
 class TransferAdmission:
     """Admits every transfer of a plan once; a context manager around one operation.
 
-    ``stall_s``: the operation fails where no transfer ends for so long. Afterwards ``failure`` says why it did not come
-    to its end (None where it did), ``deadlocks`` and ``frame_times_s`` what happened, ``late_s`` how late threads were.
+    The other attributes are valid after the operation.
+
+    Attributes:
+        failure: Why the operation did not complete, or None.
+        deadlocks: The cycles of waiting transfers that were broken.
+        frame_times_s: The begin and the end of every time frame.
+        thread_delay_s: The delay of the threads of each transfer.
     """
 
     def __init__(self, plan: BulkPlan, switchboard: CircuitSwitchboard, *, stall_s: float) -> None:
+        """Prepare an operation.
+
+        Args:
+            plan: The transfers.
+            switchboard: The switches.
+            stall_s: The operation fails if no transfer ends for this time.
+        """
         self._switchboard = switchboard
         self._coordinator = BulkCoordinator(plan, stall_s=stall_s)
         self._numbers: dict[Pair, int] = {
@@ -36,9 +50,10 @@ class TransferAdmission:
         }
         self._attempts: dict[int, int] = {}
         self._admitted = [threading.Event() for _ in plan.transfers]
-        self._done: deque[tuple[int, float]] = deque()
+        # Transfers that ended, and when. Client threads append, the driver's thread removes.
+        self._ended: deque[tuple[int, float]] = deque()
         self._admitted_s: dict[int, float] = {}
-        self._late_s: dict[int, float] = {}
+        self._delay_s: dict[int, float] = {}
         self._wake_reader, self._wake_writer = os.pipe()
         self._thread = threading.Thread(target=self._drive, daemon=True)
         self.failure: str | None = None
@@ -59,46 +74,54 @@ class TransferAdmission:
 
     @property
     def deadlocks(self) -> Sequence[str]:
-        """Circles of waiting transfers that were broken."""
+        """Descriptions of the cycles of waiting transfers that were broken."""
         return self._coordinator.deadlocks
 
     @property
     def frame_times_s(self) -> tuple[tuple[float, float], ...]:
-        """(begin, end) of every time frame."""
+        """The begin and the end of every time frame."""
         return self._coordinator.frame_times()
 
     @property
     def thread_delay_s(self) -> dict[int, float]:
-        """Transfer -> seconds between its admission and the thread that was to move it, and between its end and the
-        thread that was to take note: what processors that were busy elsewhere took, and no network."""
-        return dict(self._late_s)
+        """The delay of the threads of each transfer.
+
+        This is the time between the admission of the transfer and the start of its client, and
+        between its end and the driver's reaction. Busy processors cause it, not the network.
+        """
+        return dict(self._delay_s)
 
     @contextlib.contextmanager
     def transfer(self, pair: Pair, before_release: Callable[[], None]) -> Iterator[None]:
-        """Wait until the pair's transfer is admitted and hold its links while the block runs. ``before_release`` is
-        called at its end, the circuit still standing. Raises PeerError where the transfer will not be admitted any
-        more."""
+        """Wait until the transfer of a pair is admitted, and hold its links during the block.
+
+        Args:
+            pair: The compute node and the I/O node.
+            before_release: Called at the end of the block, while the circuit still exists.
+
+        Raises:
+            PeerError: The operation failed before the transfer was admitted.
+        """
         number = self._numbers.get(pair)
         if number is None:
-            yield  # nothing of the network is between them
+            # Both nodes are the same host.
+            yield
             return
         self._admitted[number].wait()
         if self.failure is not None:
             raise PeerError(pair[1], self.failure)
-        self._note_late(number, self._admitted_s.get(number))
+        self._add_delay(number, self._admitted_s.get(number))
         try:
             yield
             before_release()
         finally:
-            self._done.append((number, self._driver.now_s))
+            self._ended.append((number, self._driver.now_s))
             self._wake()
 
     def _drive(self) -> None:
-        """The driver's thread, from the first to the last event of the operation."""
+        """Run the driver from the first to the last event of the operation."""
         try:
-            self._driver.run(
-                {self._wake_reader: lambda: os.read(self._wake_reader, 4096)}, self._pass_on_done
-            )
+            self._driver.run({self._wake_reader: self._clear_pipe}, self._report_ended)
             self.failure = self._driver.failure
         except TestbedError as error:
             self.failure = str(error)
@@ -111,34 +134,36 @@ class TransferAdmission:
     def _admit(self, messages: Sequence[tuple[int, int]]) -> None:
         for number, attempt in messages:
             self._admitted_s[number] = self._driver.now_s
-            self._attempts[number] = (
-                attempt  # a connection lives on: what a cut link took, TCP repeats
-            )
+            # A later attempt uses the same connection: TCP repeats what a failed link lost.
+            self._attempts[number] = attempt
             self._admitted[number].set()
 
-    def _pass_on_done(self) -> None:
-        while self._done:
-            number, ended_s = self._done.popleft()
-            self._note_late(number, ended_s)
+    def _report_ended(self) -> None:
+        """Report the transfers that ended to the coordinator."""
+        while self._ended:
+            number, ended_s = self._ended.popleft()
+            self._add_delay(number, ended_s)
             self._coordinator.message_done(
                 number, self._attempts.get(number, 1), True, self._driver.now_s
             )
 
-    def _note_late(self, number: int, since_s: float | None) -> None:
+    def _add_delay(self, number: int, since_s: float | None) -> None:
         if since_s is not None:
-            self._late_s[number] = self._late_s.get(number, 0.0) + self._driver.now_s - since_s
+            delay_s = self._driver.now_s - since_s
+            self._delay_s[number] = self._delay_s.get(number, 0.0) + delay_s
 
     def _wake(self) -> None:
+        """Wake the driver's thread."""
+        # If the pipe is full, the thread will wake in any case.
         with contextlib.suppress(OSError):
             os.write(self._wake_writer, b".")
 
+    def _clear_pipe(self) -> None:
+        os.read(self._wake_reader, _PIPE_BYTES)
+
 
 class ClientTurns:
-    """The order of one compute process's transfers, as the striped-file library asks for it (its port ``Turns``).
-
-    ``admission()``: of the operation under way, None outside one. ``sinks``: I/O nodes in the order of the transfers of
-    the compute node ``source``; ``flush`` sends the last acknowledgement to a host now.
-    """
+    """The order of the transfers of one compute process, as the port ``Turns`` of the library."""
 
     def __init__(
         self,
@@ -147,23 +172,39 @@ class ClientTurns:
         sinks: Sequence[str],
         flush: Callable[[str], None],
     ) -> None:
-        self._admission, self._source, self._flush = admission, source, flush
+        """Set the order of one process.
+
+        Args:
+            admission: Returns the admission of the current operation, or None outside operations.
+            source: The compute node.
+            sinks: The I/O nodes in the order of the process's transfers.
+            flush: Sends the pending acknowledgement to a host at once.
+        """
+        self._admission = admission
+        self._source = source
+        self._flush = flush
         self._sinks = {file_host(sink): sink for sink in sinks}
-        self._place = {host: place for place, host in enumerate(self._sinks)}
+        self._position_of = {host: position for position, host in enumerate(self._sinks)}
 
     def order(self, hosts: Sequence[str], direction: str) -> list[list[str]]:
-        """One after another, as the schedule says; outside a scheduled operation all at once."""
+        """Return the hosts one by one in the order of the transfers.
+
+        Outside a scheduled operation, all hosts are one group.
+        """
         if self._admission() is None:
             return [list(hosts)]
-        return [[host] for host in sorted(hosts, key=lambda h: self._place.get(h, -1))]
+        return [[host] for host in sorted(hosts, key=self._position)]
 
     def acquire(
         self, host: str, size_bytes: int, direction: str
     ) -> contextlib.AbstractContextManager[None]:
-        """The transfer between this process and that I/O node, once it is admitted."""
+        """Return a context that waits until the transfer with the host is admitted."""
         admission = self._admission()
         if admission is None:
             return contextlib.nullcontext()
-        return admission.transfer(
-            (self._source, self._sinks.get(host, host)), lambda: self._flush(host)
-        )
+        pair = (self._source, self._sinks.get(host, host))
+        return admission.transfer(pair, partial(self._flush, host))
+
+    def _position(self, host: str) -> int:
+        """Return the position of the transfer with a host; hosts without transfer come first."""
+        return self._position_of.get(host, -1)

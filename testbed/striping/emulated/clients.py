@@ -1,6 +1,7 @@
-"""Compute processes of a striped-file run as threads of one process: each with sockets in its own host's network.
+"""The compute processes of a striped-file run, as threads of one process.
 
-Sixty-four processes would starve the machine; a thread waits for sockets nearly all of its time.
+Each has sockets in its own host's network. Sixty-four processes would overload the machine. A
+thread waits for sockets nearly all of its time.
 """
 
 from __future__ import annotations
@@ -28,13 +29,22 @@ from testbed.striping.plan import StripingPlan
 from topologies import JsonObject
 
 _JOIN_S = 30.0
-_FEW, _LITTLE = 300, 60_000
+# A rehearsal writes and reads this number of blocks, and about this number of bytes in all.
+_REHEARSED_BLOCKS = 300
+_REHEARSED_BYTES = 60_000
+_COUNTERS = ("messages", "fragments", "requests", "disk_calls")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reach:
-    """How clients get to the listeners: I/O node -> address and port, how long a silent one is waited for, the key of
-    the run (None: no key); ``open_socket(node, host)``: a socket of that compute node towards the I/O node ``host``."""
+    """The addresses, sockets and time limits with which clients reach the listeners.
+
+    Attributes:
+        addresses: The address and port of each I/O node, by its name in file names.
+        timeout_s: A listener that is silent for this time is given up.
+        open_socket: Opens a socket of a compute node (first argument) for an I/O node (second).
+        key: The key of the run, or None.
+    """
 
     addresses: Mapping[str, tuple[str, int]]
     timeout_s: float
@@ -44,9 +54,21 @@ class Reach:
 
 @dataclass(kw_only=True)
 class Client:
-    """One compute process: its node, its blocks, its data in the order of its blocks, and what became of it.
+    """One compute process.
 
-    ``reach``: how it gets to the listeners.
+    Attributes:
+        rank: Its rank.
+        node: Its node.
+        blocks: Its blocks.
+        data: The content of its blocks, in their order.
+        reach: How it reaches the listeners.
+        turns: Creates the order of its transfers. None: all begin at the same time.
+        settings: Settings of the library.
+        sockets: Its sockets, by I/O node.
+        file: The file, if it is open.
+        error: The error of the last call, or None.
+        error_after_s: The time between the start of this call and the error.
+        done_s: The time between the start of the last call and its end.
     """
 
     rank: int
@@ -65,8 +87,14 @@ class Client:
     _group: SocketGroup | None = None
 
     def open(self, group: str, plan: StripingPlan) -> None:
-        """Collective over the clients of all machines, whose group's server is at that address: join it, open the file
-        and give it its size."""
+        """Join the group, open the file, and set its size.
+
+        All clients of all machines must call this together.
+
+        Args:
+            group: The address of the group's server.
+            plan: The plan.
+        """
         reach = self.reach
         connections = TcpConnections(
             reach.addresses, timeout_s=reach.timeout_s, open_socket=self._open_socket, key=reach.key
@@ -80,45 +108,56 @@ class Client:
         self.file.truncate(plan.file_bytes)
 
     def rehearse(self, plan: StripingPlan) -> None:
-        """Collective: write and read a little of another file, so that programs and connections are warm."""
+        """Write and read a little of another file, so that code and connections are warm.
+
+        All clients must call this together.
+        """
         assert self._session is not None
-        offsets = self.blocks.offsets[:_FEW]
-        sizes = np.minimum(self.blocks.sizes[:_FEW], max(1, _LITTLE // max(1, len(offsets))))
+        offsets = self.blocks.offsets[:_REHEARSED_BLOCKS]
+        max_bytes = max(1, _REHEARSED_BYTES // max(1, len(offsets)))
+        sizes = np.minimum(self.blocks.sizes[:_REHEARSED_BLOCKS], max_bytes)
         ends = np.cumsum(sizes)
-        name, unit = plan.placement.file_name("rehearsal"), plan.options.stripe_unit
-        with StripedFile.open(name, unit, session=self._session) as file:
+        name = plan.placement.file_name("rehearsal")
+        with StripedFile.open(name, plan.options.stripe_unit, session=self._session) as file:
             memory = np.zeros(int(ends[-1]) if len(ends) else 0, dtype=np.uint8)
             if len(memory):
                 file.pwrite_blocks(memory.data, offsets, ends - sizes, sizes)
                 file.pread_blocks(memory.data, offsets, ends - sizes, sizes)
 
     def counted(self) -> dict[str, int]:
-        """The counters of the open file so far."""
-        counters = self._opened().counters
-        return {
-            key: getattr(counters, key)
-            for key in ("messages", "fragments", "requests", "disk_calls")
-        }
+        """Return the counters of the open file."""
+        counters = self._open_file().counters
+        return {name: getattr(counters, name) for name in _COUNTERS}
 
     def carry_out(self, direction: Direction, optimised: bool) -> bool:
-        """All blocks, in one call or one message a fragment, from the data or into new memory; whether they are the
-        data."""
-        file, writing = self._opened(), direction == "write"
-        memory = self.data if writing else np.zeros_like(self.data)
-        ends, offsets, sizes = np.cumsum(self.blocks.sizes), self.blocks.offsets, self.blocks.sizes
+        """Write all blocks from ``data``, or read them into new memory.
+
+        Args:
+            direction: Whether to write or read.
+            optimised: True: in one call. False: one message per fragment.
+
+        Returns:
+            Whether the memory has the right content.
+        """
+        file = self._open_file()
+        is_write = direction == "write"
+        memory = self.data if is_write else np.zeros_like(self.data)
+        offsets = self.blocks.offsets
+        sizes = self.blocks.sizes
+        ends = np.cumsum(sizes)
         if optimised:
-            act = file.pwrite_blocks if writing else file.pread_blocks
-            act(memory.data, offsets, ends - sizes, sizes)
+            transfer_blocks = file.pwrite_blocks if is_write else file.pread_blocks
+            transfer_blocks(memory.data, offsets, ends - sizes, sizes)
         else:
-            each = file.write_fragments if writing else file.read_fragments
+            transfer_block = file.write_fragments if is_write else file.read_fragments
             for offset, end, size in zip(
                 offsets.tolist(), ends.tolist(), sizes.tolist(), strict=True
             ):
-                each(memory[end - size : end].data, offset)
+                transfer_block(memory[end - size : end].data, offset)
         return bool(np.array_equal(memory, self.data))
 
     def close(self) -> None:
-        """Let go of the connections, without a collective call."""
+        """Close the connections, without a collective call."""
         if self._session is not None:
             self._session.close()
             self._session = None
@@ -127,26 +166,28 @@ class Client:
         self.sockets.clear()
 
     def leave(self) -> None:
-        """Leave the group: whoever waits for this process there is told."""
+        """Leave the group. Clients that wait for this one in a collective call are notified."""
         if self._group is not None:
             self._group.close()
 
     def cut_off(self) -> None:
-        """End the call that another thread is in, if any: its connections are shut."""
+        """End the call of another thread, if there is one, by shutting its connections down."""
         for opened in list(self.sockets.values()):
-            with contextlib.suppress(OSError):  # it is closed already
+            # The socket may have been closed meanwhile.
+            with contextlib.suppress(OSError):
                 opened.shutdown(socket.SHUT_RDWR)
 
     def flush(self, host: str) -> None:
-        """Acknowledge at once what came from that host: later there may be no way to it."""
+        """Acknowledge the packets of a host at once, because its circuit may soon be removed."""
         with contextlib.suppress(OSError, KeyError):
             self.sockets[host].setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
 
     def _open_socket(self, host: str) -> socket.socket:
-        opened = self.sockets[host] = self.reach.open_socket(self.node, host)
+        opened = self.reach.open_socket(self.node, host)
+        self.sockets[host] = opened
         return opened
 
-    def _opened(self) -> StripedFile:
+    def _open_file(self) -> StripedFile:
         assert self.file is not None
         return self.file
 
@@ -154,10 +195,20 @@ class Client:
 def all_at_once(
     clients: Sequence[Client], act: Callable[[Client], object], *, leave: bool = False
 ) -> float:
-    """Every client acts in a thread of its own; seconds until the last was done. What one raises is in its ``error``;
-    ``leave``: it leaves the group then."""
+    """Let every client act in its own thread, all from the same moment.
+
+    Errors of the library are stored in ``Client.error``.
+
+    Args:
+        clients: The clients.
+        act: Called with each client.
+        leave: Whether a client with an error leaves the group.
+
+    Returns:
+        The seconds until the last client was done.
+    """
     start = threading.Barrier(len(clients) + 1)
-    began = [0.0]
+    began_s = 0.0
 
     def live(client: Client) -> None:
         client.error = None
@@ -166,15 +217,16 @@ def all_at_once(
             act(client)
         except SfioError as error:
             client.error = error
-            client.error_after_s = time.monotonic() - began[0]
+            client.error_after_s = time.monotonic() - began_s
             if leave:
                 client.leave()
-        client.done_s = time.monotonic() - began[0]
+        client.done_s = time.monotonic() - began_s
 
     threads = [threading.Thread(target=live, args=(client,), daemon=True) for client in clients]
     for thread in threads:
         thread.start()
-    began[0] = time.monotonic()
+    # The barrier opens after this assignment, so that all threads see it.
+    began_s = time.monotonic()
     start.wait()
     for thread in threads:
         thread.join()
@@ -182,8 +234,10 @@ def all_at_once(
 
 
 def close_all(clients: Sequence[Client]) -> None:
-    """Let go of all connections. Calls under way, of a run that was interrupted, end at once: to close a client waits
-    for its call."""
+    """Close all connections.
+
+    Closing a client waits for its call. Calls of an interrupted run are therefore ended first.
+    """
     for client in clients:
         client.cut_off()
     for client in clients:
@@ -197,27 +251,44 @@ def build_clients(
     *,
     turns: Callable[[Client], Turns] | None = None,
 ) -> list[Client]:
-    """One client a compute process of the plan; ``content``: of the file."""
-    settings = replace(Settings(), **dict.fromkeys(plan.options.disable, False))  # type: ignore[arg-type]
-    return [
-        Client(
-            rank=rank, node=node, blocks=blocks, data=data_of(content, blocks), reach=reach, turns=turns,
+    """Return one client for each compute process of the plan.
+
+    Args:
+        plan: The plan.
+        content: The content of the file.
+        reach: How clients reach the listeners.
+        turns: Creates the order of a client's transfers.
+    """
+    disabled: JsonObject = dict.fromkeys(plan.options.disable, False)
+    settings = replace(Settings(), **disabled)
+    nodes_and_blocks = zip(plan.placement.compute, plan.blocks, strict=True)
+    clients = []
+    for rank, (node, blocks) in enumerate(nodes_and_blocks):
+        client = Client(
+            rank=rank,
+            node=node,
+            blocks=blocks,
+            data=data_of(content, blocks),
+            reach=reach,
+            turns=turns,
             settings=settings,
         )
-        for rank, (node, blocks) in enumerate(zip(plan.placement.compute, plan.blocks, strict=True))
-    ]  # fmt: skip
+        clients.append(client)
+    return clients
 
 
 def open_together(clients: Sequence[Client], act: Callable[[Client], object]) -> None:
     """Make a collective call before any operation.
 
     Raises:
-        SfioError: That of the first client that has one. A client whose own call failed comes before
-            clients that were told of it.
+        SfioError: The error of the first client that has one. A client whose own call failed comes
+            before clients that were notified of it.
     """
     all_at_once(clients, act, leave=True)
     errors = [client.error for client in clients if client.error is not None]
-    errors.sort(key=lambda error: not isinstance(error, RemoteFailure))
+    for error in errors:
+        if isinstance(error, RemoteFailure):
+            raise error
     if errors:
         raise errors[0]
 
@@ -239,11 +310,19 @@ def opening_error(error: SfioError) -> TestbedError:
 def operate(
     clients: Sequence[Client], direction: Direction, *, optimised: bool, fault_s: float = 0.0
 ) -> OperationRecord:
-    """All clients write, or read, at once: sums of their counters, who failed, and whether all that was read is right.
+    """Let all clients write, or read, at the same time.
 
-    ``fault_s``: when the first fault begins, after the start.
+    Args:
+        clients: The clients.
+        direction: Whether they write or read.
+        optimised: True: in one call. False: one message per fragment.
+        fault_s: The time between the start and the first fault.
 
-    Raises CapabilityError if the disk of an I/O node is full: that says nothing about the network.
+    Returns:
+        The record of the operation, with the sums of all counters.
+
+    Raises:
+        CapabilityError: The disk of an I/O node is full. This says nothing about the network.
     """
     before = [client.counted() for client in clients]
     right: dict[int, bool] = {}
@@ -255,22 +334,21 @@ def operate(
     for client in clients:
         if _is_disk_full(client.error):
             raise opening_error(client.error)
-    after = [client.counted() for client in clients]
-    sums: JsonObject = {
-        key: sum(now[key] - then[key] for now, then in zip(after, before, strict=True))
-        for key in after[0]
-    }
-    errors = tuple(
-        ClientError(
-            rank=c.rank,
-            node=c.node,
-            text=str(c.error),
-            after_s=c.error_after_s,
-            since_fault_s=c.error_after_s - fault_s,
-        )
-        for c in clients
-        if c.error is not None
-    )
+    sums: JsonObject = dict.fromkeys(_COUNTERS, 0)
+    for client, earlier in zip(clients, before, strict=True):
+        for name, count in client.counted().items():
+            sums[name] += count - earlier[name]
+    errors = []
+    for client in clients:
+        if client.error is not None:
+            error = ClientError(
+                rank=client.rank,
+                node=client.node,
+                text=str(client.error),
+                after_s=client.error_after_s,
+                since_fault_s=client.error_after_s - fault_s,
+            )
+            errors.append(error)
     return OperationRecord(
         direction=direction,
         attempt=1,
@@ -278,6 +356,6 @@ def operate(
         seconds=seconds,
         bytes=sum(client.blocks.size_bytes for client in clients),
         verified=not errors and all(right.values()),
-        errors=errors,
+        errors=tuple(errors),
         **sums,
     )

@@ -1,8 +1,11 @@
-"""One process's access to a striped file through MPI-I/O, its data fragmented in memory, in the file, in both or in
-neither (Gabrielyan 2007, section 2.9, figure 22), on a network of real switches.
+"""Access to a striped file through MPI-I/O with fragmented data, on a network of switches.
 
-``run_fragmented`` starts the ranks; ``python -m testbed.striping.emulated.fragmented_access JSON`` is one of them.
+The data is fragmented in memory, in the file, in both or in neither (Gabrielyan 2007, section 2.9,
+figure 22). ``run_fragmented`` starts the ranks. Each of them runs
+``python -m testbed.striping.emulated.fragmented_access JSON``.
 """
+
+from __future__ import annotations
 
 import json
 import sys
@@ -10,7 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -22,12 +25,29 @@ from testbed.striping.judgement import UNCOORDINATED_LIMITS
 from testbed.striping.oracle import Bytes, file_content, verified_subfiles, write_subfiles
 from topologies import JsonObject, load_network
 
+if TYPE_CHECKING:
+    from sfio_emu.views.datatypes import Datatype
+    from sfio_emu.views.mpi_file import MpiFile
+
+_TIME_LIMIT_S = 90
+
 
 @dataclass(frozen=True, kw_only=True)
 class FragmentedAccess:
-    """Every process writes, or reads, ``bytes_each``; ``file_bytes`` is that of all. ``in_memory``, ``in_file``: in
-    pieces of ``piece_bytes``, as far apart in memory again, in the file the other processes' between them. ``at_once``:
-    one call; else a call for each piece. ``repeat``: times that the operation is carried out."""
+    """An access in which every process writes, or reads, the same number of bytes.
+
+    Attributes:
+        bytes_each: The bytes of each process.
+        piece_bytes: The size of a piece of fragmented data.
+        in_memory: Whether the data is in pieces in memory, with gaps as long as the pieces.
+        in_file: Whether the data is in pieces in the file, with the pieces of the other processes
+            between them.
+        at_once: True: one call. False: one call for each piece.
+        operation: Whether the processes write or read.
+        stripe_unit: The size of a stripe unit in bytes.
+        repeat: How often the operation is carried out.
+        seed: The seed of the content.
+    """
 
     bytes_each: int
     piece_bytes: int
@@ -41,14 +61,28 @@ class FragmentedAccess:
 
     @property
     def pieces(self) -> int:
+        """The number of pieces of each process."""
         return self.bytes_each // self.piece_bytes
 
 
 def run_fragmented(
     network_name: str, nodes: int, link_rate_bps: float, access: FragmentedAccess
 ) -> JsonObject:
-    """Inside the sandbox, by as many processes as I/O nodes: what rank 0 tells, with `verified`, and `invalid`: why the
-    run says nothing, or None. Raises InvalidRunError where a rank fails."""
+    """Run an access inside the sandbox.
+
+    Args:
+        network_name: The network.
+        nodes: The number of processes, and of I/O nodes.
+        link_rate_bps: The rate of every link.
+        access: The access.
+
+    Returns:
+        The report of rank 0, with ``verified``, and with ``invalid``: why the run says nothing
+        about the network, or None.
+
+    Raises:
+        InvalidRunError: A rank failed.
+    """
     from testbed.bulk.link_rates import at_rate
     from testbed.striping.emulated.scratch_folders import scratch_folder
     from testbed.striping.placement import place
@@ -64,104 +98,149 @@ def run_fragmented(
             reported = reported_by_ranks(network, asdict(access))
         verified = verified_subfiles(content, root, placement, access.stripe_unit)
     limit = UNCOORDINATED_LIMITS.cpu_fraction or 1.0
-    busy = (
-        f"its threads had or wanted its processors for {reported['cpu_fraction']:.0%} of the time"
-    )
-    invalid = overload_message(busy) if reported["cpu_fraction"] >= limit else None
+    invalid = None
+    if reported["cpu_fraction"] >= limit:
+        invalid = overload_message(
+            "its threads had or wanted its processors for"
+            f" {reported['cpu_fraction']:.0%} of the time"
+        )
     return reported | {"verified": bool(reported["right"] and verified), "invalid": invalid}
 
 
 def reported_by_ranks(network: ProgramNetwork, access: JsonObject) -> JsonObject:
-    """What rank 0 tells of the program's one run."""
-    answer = network.root / "told.json"
-    argument = {"told": str(answer), "name": network.placement.file_name(), "access": access}
-    rank = [sys.executable, "-P", "-m", __name__, json.dumps(argument)]
-    end = network.run(rank, time_limit_s=90)
+    """Run the ranks of an access, and return the report of rank 0.
+
+    Args:
+        network: The network.
+        access: The fields of the access.
+
+    Raises:
+        InvalidRunError: A rank failed.
+    """
+    report = network.root / "told.json"
+    argument = {"told": str(report), "name": network.placement.file_name(), "access": access}
+    command = [sys.executable, "-P", "-m", __name__, json.dumps(argument)]
+    end = network.run(command, time_limit_s=_TIME_LIMIT_S)
     if end.exit_code:
         raise InvalidRunError(f"rank {end.rank} of the access ended with exit code {end.exit_code}")
-    return dict(json.loads(answer.read_text()))
+    return dict(json.loads(report.read_text()))
 
 
 def timed_repeats(group: ProcessGroup, repeat: int, once: Callable[[], object]) -> JsonObject:
-    """`seconds` of every repetition, in step with all ranks, and `cpu_fraction`: what share of the processors the run's
-    own threads had meanwhile, or waited for."""
+    """Carry out an operation repeatedly, in step with all ranks.
+
+    Args:
+        group: All ranks.
+        repeat: The number of repetitions.
+        once: The operation.
+
+    Returns:
+        ``seconds`` of every repetition. ``cpu_fraction``: the share of the processors that the
+        threads of the run used or waited for.
+    """
     from testbed.emulation.machine.load_monitor import load_between, read_counts
 
-    times, before = [], read_counts()
+    times_s = []
+    before = read_counts()
     for _ in range(repeat):
         group.barrier()
         start_s = time.monotonic()
         once()
         group.barrier()
-        times.append(time.monotonic() - start_s)
-    return {"seconds": times, "cpu_fraction": load_between(before, read_counts(), ()).cpu_fraction}
+        times_s.append(time.monotonic() - start_s)
+    load = load_between(before, read_counts(), ())
+    return {"seconds": times_s, "cpu_fraction": load.cpu_fraction}
 
 
 def main(argument: str) -> None:
-    """One rank."""
+    """Run one rank.
+
+    Args:
+        argument: JSON with the name of the file, the fields of the access, and the path of the
+            report.
+    """
     from sfio_emu.client.current_session import current_session
-    from sfio_emu.views.datatypes import BYTE, contiguous, resized, vector
     from sfio_emu.views.mpi_file import MpiFile
 
     requested = json.loads(argument)
     access = FragmentedAccess(**requested["access"])
     group = current_session().group
-    piece, count = access.piece_bytes, access.pieces
     content = file_content(access.bytes_each * group.size, access.seed)
-    mine = _share(content, access, group.rank, group.size)
-    memory = (
-        vector(count, piece, 2 * piece, BYTE)
-        if access.in_memory
-        else contiguous(count * piece, BYTE)
-    )
-    buffer, got = _laid_out(mine, access), np.zeros(2 * len(mine), dtype=np.uint8)
+    data = _share(content, access, group.rank, group.size)
+    if access.operation == "write":
+        buffer = _laid_out(data, access)
+    else:
+        buffer = np.zeros(2 * len(data), dtype=np.uint8)
+    memory = _memory_type(access)
     with MpiFile.open(requested["name"], access.stripe_unit) as file:
-        if access.in_file:
-            file.set_view(
-                group.rank * piece, BYTE, resized(contiguous(piece, BYTE), 0, group.size * piece)
-            )
-        else:
-            file.set_view(group.rank * access.bytes_each, BYTE)
-        target = buffer if access.operation == "write" else got
+        _set_view(file, access, group)
         call = file.write_at if access.operation == "write" else file.read_at
-        step = 2 * piece if access.in_memory else piece
 
-        def once() -> None:
-            if access.at_once:
-                call(0, target, memory)
-            else:
-                for number in range(count):
-                    call(number * piece, target[number * step : number * step + piece])
+        def in_one_call() -> None:
+            call(0, buffer, memory)
 
-        call(0, target, memory)  # a rehearsal: what is compiled is there when the clock starts
+        def piece_by_piece() -> None:
+            piece = access.piece_bytes
+            step = 2 * piece if access.in_memory else piece
+            for number in range(access.pieces):
+                call(number * piece, buffer[number * step : number * step + piece])
+
+        # A rehearsal, so that everything is compiled when the clock starts.
+        in_one_call()
         group.barrier()
-        timed = timed_repeats(group, access.repeat, once)
-    taken = (
-        got.reshape(count, 2 * piece)[:, :piece].ravel() if access.in_memory else got[: len(mine)]
-    )
-    right = access.operation == "write" or bool(np.array_equal(taken, mine))
-    every = group.all_gather(json.dumps(right).encode())
+        once = in_one_call if access.at_once else piece_by_piece
+        report = timed_repeats(group, access.repeat, once)
+    right = access.operation == "write" or bool(np.array_equal(_taken(buffer, access), data))
+    every_right = group.all_gather(json.dumps(right).encode())
     if group.rank == 0:
-        Path(requested["told"]).write_text(
-            json.dumps(timed | {"right": all(map(json.loads, every))})
-        )
+        report["right"] = all(map(json.loads, every_right))
+        Path(requested["told"]).write_text(json.dumps(report))
+
+
+def _set_view(file: MpiFile, access: FragmentedAccess, group: ProcessGroup) -> None:
+    """Let the file show this process its own bytes."""
+    from sfio_emu.views.datatypes import BYTE, contiguous, resized
+
+    piece = access.piece_bytes
+    if access.in_file:
+        filetype = resized(contiguous(piece, BYTE), 0, group.size * piece)
+        file.set_view(group.rank * piece, BYTE, filetype)
+    else:
+        file.set_view(group.rank * access.bytes_each, BYTE)
+
+
+def _memory_type(access: FragmentedAccess) -> Datatype:
+    """Return the MPI datatype of the memory."""
+    from sfio_emu.views.datatypes import BYTE, contiguous, vector
+
+    if access.in_memory:
+        return vector(access.pieces, access.piece_bytes, 2 * access.piece_bytes, BYTE)
+    return contiguous(access.pieces * access.piece_bytes, BYTE)
 
 
 def _share(content: Bytes, access: FragmentedAccess, rank: int, processes: int) -> Bytes:
-    """The process's bytes of the file, shape (bytes_each,), in the order of the file."""
+    """Return the bytes of a process, in the order of the file, shape (bytes_each,)."""
     if not access.in_file:
         return content[rank * access.bytes_each : (rank + 1) * access.bytes_each]
     table = content.reshape(access.pieces, processes, access.piece_bytes)
     return np.ascontiguousarray(table[:, rank, :]).ravel()
 
 
-def _laid_out(mine: Bytes, access: FragmentedAccess) -> Bytes:
-    """The bytes as they lie in memory: with gaps as long as the pieces, or one after the other."""
+def _laid_out(data: Bytes, access: FragmentedAccess) -> Bytes:
+    """Return the memory that contains the data: in pieces with gaps, or contiguously."""
     if not access.in_memory:
-        return np.ascontiguousarray(mine)
+        return np.ascontiguousarray(data)
     memory = np.zeros((access.pieces, 2 * access.piece_bytes), dtype=np.uint8)
-    memory[:, : access.piece_bytes] = mine.reshape(access.pieces, access.piece_bytes)
+    memory[:, : access.piece_bytes] = data.reshape(access.pieces, access.piece_bytes)
     return memory.ravel()
+
+
+def _taken(memory: Bytes, access: FragmentedAccess) -> Bytes:
+    """Return the data that the memory contains, the reverse of ``_laid_out``."""
+    if not access.in_memory:
+        return memory[: access.bytes_each]
+    pieces = memory.reshape(access.pieces, 2 * access.piece_bytes)
+    return pieces[:, : access.piece_bytes].ravel()
 
 
 if __name__ == "__main__":

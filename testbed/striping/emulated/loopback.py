@@ -1,6 +1,7 @@
-"""Striped files where no switches can be built: the library with real files over loopback, timed in virtual time.
+"""Striped files without switches: the library with real files over loopback, in virtual time.
 
-Content, messages and disk calls are those of a run on switches; only the seconds are predicted, not measured.
+Content, messages and disk calls are those of a run on switches. Only the durations are predicted
+instead of measured.
 """
 
 import socket
@@ -36,13 +37,19 @@ _TIMEOUT_S = 10.0
 
 
 def run_over_loopback(plan: StripingPlan, root: Path) -> StripingMeasurements:
-    """Content, messages and disk calls are measured; seconds are those of the plan's transfers in virtual time.
+    """Run a plan over loopback; the durations are those of its transfers in virtual time.
 
-    Raises InputError for what only switches can show: faults, and fragments sent one by one.
+    Args:
+        plan: The plan.
+        root: The directory with the folders of the I/O nodes.
+
+    Raises:
+        InputError: The plan needs switches, because it has faults or sends fragments one by one.
     """
     if plan.faults or plan.killed:
         raise InputError(
-            "the simulated fabric of striped files knows no faults; leave them out, or run on switches"
+            "the simulated fabric of striped files does not support faults; leave them out, or run"
+            " on switches"
         )
     prediction = predict(plan, MTU_BYTES)
     if prediction is None:
@@ -58,6 +65,7 @@ def run_over_loopback(plan: StripingPlan, root: Path) -> StripingMeasurements:
         operations = _operations(plan, root, addresses, prediction.seconds)
     finally:
         listener.close()
+        # The thread may not have been started.
         with suppress(RuntimeError):
             thread.join(_TIMEOUT_S)
     return StripingMeasurements(fabric="simulator", operations=operations, mtu_bytes=MTU_BYTES)
@@ -66,12 +74,9 @@ def run_over_loopback(plan: StripingPlan, root: Path) -> StripingMeasurements:
 def _operations(
     plan: StripingPlan, root: Path, addresses: dict[str, tuple[str, int]], seconds: float
 ) -> tuple[OperationRecord, ...]:
-    options, content = plan.options, file_content(plan.file_bytes, plan.options.seed)
-    reach = Reach(
-        addresses=addresses,
-        timeout_s=_TIMEOUT_S,
-        open_socket=lambda node, host: socket.socket(socket.AF_INET, socket.SOCK_STREAM),
-    )
+    """Carry out all operations of the plan, and set their duration."""
+    content = file_content(plan.file_bytes, plan.options.seed)
+    reach = Reach(addresses=addresses, timeout_s=_TIMEOUT_S, open_socket=_open_socket)
     clients = build_clients(plan, content, reach)
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -79,8 +84,8 @@ def _operations(
     ):
         try:
             open_together(clients, lambda client: client.open(server.address, plan))
-            if options.operation == "read":
-                write_subfiles(content, root, plan.placement, options.stripe_unit)
+            if plan.options.operation == "read":
+                write_subfiles(content, root, plan.placement, plan.options.stripe_unit)
             return tuple(
                 _operate(plan, root, clients, direction, seconds) for direction in plan.directions
             )
@@ -88,12 +93,16 @@ def _operations(
             close_all(clients)
 
 
+def _open_socket(_node: str, _host: str) -> socket.socket:
+    return socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+
+
 def _operate(
     plan: StripingPlan, root: Path, clients: list[Client], direction: Direction, seconds: float
 ) -> OperationRecord:
-    record = replace(operate(clients, direction, optimised=plan.options.optimise), seconds=seconds)
+    record = operate(clients, direction, optimised=plan.options.optimise)
     if direction == "write":
         content = file_content(plan.file_bytes, plan.options.seed)
         verified = verified_subfiles(content, root, plan.placement, plan.options.stripe_unit)
         record = replace(record, verified=verified)
-    return record
+    return replace(record, seconds=seconds)

@@ -1,8 +1,10 @@
-"""Listeners and clients of striped files on a machine: what a run asks of it, on one alone as on each of several.
+"""The listeners and clients of striped files on one machine, and the requests of a run to them.
 
-Listeners have sockets in their hosts' networks, one process for all of them; a node whose listener is to die on its own
-gets a process of its own. The functions are requests (``testbed.machines.rpc``): listeners begin in the machine's first
-thread, whose child their process is; clients are threads of the machine's process, told by the lane ``LANE_CLIENTS``.
+Listeners have sockets in their hosts' networks. One process serves all of them. A node whose
+listener is killed during the run has a separate process. The public functions with a
+``MachineState`` are requests (``testbed.machines.rpc``). Listeners are started in the machine's
+first thread, because their process is its child. Clients are threads of the machine's process,
+which ``LANE_CLIENTS`` serves.
 """
 
 import gc
@@ -18,7 +20,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Literal
 
 from sfio_emu.errors import SfioError
 from testbed.bulk.circuit_rules import BULK_PORT
@@ -44,32 +45,67 @@ from testbed.striping.oracle import Bytes, file_content, verified_subfiles, writ
 from testbed.striping.placement import file_host
 from testbed.striping.plan import StripingPlan
 
+# TCP port of every listener.
 LISTENER_PORT = BULK_PORT
-"""TCP port of every listener."""
+# The lane of the requests to clients, which may wait for one another.
+LANE_CLIENTS = "clients"
+# Prefix of the folder of a machine's subfiles, in its directory of temporary files.
+SUBFILES = "subfiles-"
+
 _BACKLOG = 512
 _READY_S = 20.0
+# A connection with a circuit sends at most this much ahead of its acknowledgements.
+_COORDINATED_SEND_BUFFER = 80 << 10
+# How long a listener may be silent in a run without faults. It may wait for its circuit during most
+# of an operation, or its packets may be lost in full queues.
+_CIRCUIT_PATIENCE_S = 120.0
+_CONGESTION_PATIENCE_S = 12.0
+_PATIENCE_TIMES_LIQUID = 4
+# The kernel accepts at most 65,000 s.
+_MAX_PATIENCE_S = 36_000.0
+# Without time frames and circuits, the data in flight to and from all listeners fits into this part
+# of the queue before the client's link, unless the windows would be too small.
+_QUEUE_BYTES = 150_000
+_MIN_WINDOW = 20_000
+# How long a thread may run before another one gets the interpreter.
+_SWITCH_INTERVAL_S = 0.0005
 
 
 class ListenerProcess(AgentProcess):
-    """Serves the nodes' subfiles, each node's below its folder in ``root``, from construction until ``close`` (or
-    ``kill``, as a crash would).
-
-    ``key``: of the run, without which no client is served. ``coordinated``: clients wait for circuits;
-    ``patience_s``: and may be silent so long. Raises CapabilityError where the process cannot begin.
-    """
+    """A process that serves the subfiles of nodes until ``close``, or until ``kill``."""
 
     def __init__(
-        self, net: EmulatedNetwork, nodes: Sequence[str], root: Path, key: bytes, *, coordinated: bool = False,
+        self,
+        net: EmulatedNetwork,
+        nodes: Sequence[str],
+        root: Path,
+        key: bytes,
+        *,
+        coordinated: bool = False,
         patience_s: float = 0.0,
-    ) -> None:  # fmt: skip
+    ) -> None:
+        """Start the process.
+
+        Args:
+            net: The network.
+            nodes: The I/O nodes.
+            root: The directory with the folder of each node.
+            key: The key of the run. Clients without it are refused.
+            coordinated: Whether clients wait for circuits.
+            patience_s: How long clients may be silent, if this is longer than usual.
+
+        Raises:
+            CapabilityError: The process cannot be started.
+        """
         self.killed = False
+        sockets = NodeSockets.of(net, nodes)
         folders = {node: root / file_host(node) for node in nodes}
-        limits = coordinated, patience_s
-        serve = partial(_serve, NodeSockets.of(net, nodes), folders, key, limits)
+        serve = partial(_serve, sockets, folders, key, coordinated, patience_s)
         super().__init__("listener", nodes, serve)
         self.receive(_READY_S)
 
     def kill(self) -> None:
+        """End the process at once, like a crash."""
         self.killed = True
         super().kill()
 
@@ -78,21 +114,22 @@ def _serve(
     sockets: NodeSockets,
     folders: Mapping[str, Path],
     key: bytes,
-    limits: tuple[bool, float],
+    coordinated: bool,
+    patience_s: float,
     port: Connection,
 ) -> None:
-    """Serve the nodes' folders; ``limits``: as of ``ListenerProcess``, coordinated and patience."""
+    """Serve the folders of the nodes; the arguments are those of ``ListenerProcess``."""
     from sfio_emu.adapters.listener import LOG, Listener
     from sfio_emu.adapters.listener_clients import Limits
 
-    LOG.setLevel(logging.ERROR)  # which clients were lost, and when, the run itself reports
-    coordinated, least_silence_s = limits
-    places = []
+    # The run itself reports which clients disconnected, and when.
+    LOG.setLevel(logging.ERROR)
+    served = []
     for node, folder in folders.items():
-        places.append((_listening_socket(sockets, node, coordinated=coordinated), folder))
-    of_process = Limits.of_process()
-    silence_s = max(of_process.silence_s, least_silence_s)
-    listener = Listener(places, key=key, limits=replace(of_process, silence_s=silence_s))
+        served.append((_listening_socket(sockets, node, coordinated=coordinated), folder))
+    usual = Limits.of_process()
+    limits = replace(usual, silence_s=max(usual.silence_s, patience_s))
+    listener = Listener(served, key=key, limits=limits)
     port.send(Ready())
     listener.serve_forever()
 
@@ -100,7 +137,8 @@ def _serve(
 def _listening_socket(sockets: NodeSockets, node: str, *, coordinated: bool) -> socket.socket:
     sock = sockets.open(node, socket.AF_INET, socket.SOCK_STREAM)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    if coordinated:  # what it accepts inherits it
+    if coordinated:
+        # Accepted sockets inherit the size of the buffer.
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _COORDINATED_SEND_BUFFER)
     sock.bind(("0.0.0.0", LISTENER_PORT))
     sock.listen(_BACKLOG)
@@ -109,15 +147,21 @@ def _listening_socket(sockets: NodeSockets, node: str, *, coordinated: bool) -> 
 
 @contextmanager
 def _killed_meanwhile(
-    listeners: Sequence[ListenerProcess], times: Sequence[tuple[float, str]], start_s: float
+    listeners: Sequence[ListenerProcess], deaths: Sequence[tuple[float, str]], start_s: float
 ) -> Iterator[None]:
-    """The listeners of nodes end at their times (seconds after ``start_s`` on the monotonic clock)."""
-    timers = [
-        threading.Timer(max(0.0, start_s + at_s - time.monotonic()), listener.kill)
-        for at_s, node in times
-        for listener in listeners
-        if node in listener.nodes
-    ]
+    """Kill listeners during the block.
+
+    Args:
+        listeners: All listeners.
+        deaths: When listeners are killed, in seconds after the start, and their nodes.
+        start_s: The start on the monotonic clock.
+    """
+    timers = []
+    for at_s, node in deaths:
+        wait_s = max(0.0, start_s + at_s - time.monotonic())
+        for listener in listeners:
+            if node in listener.nodes:
+                timers.append(threading.Timer(wait_s, listener.kill))
     for timer in timers:
         timer.start()
     try:
@@ -128,28 +172,30 @@ def _killed_meanwhile(
             timer.join()
 
 
-_COORDINATED_SEND_BUFFER = 80 << 10
-_CIRCUIT_PATIENCE_S, _CONGESTION_PATIENCE_S = 120.0, 12.0
-_MAX_PATIENCE_S = 36_000.0  # the kernel takes 65,000 s at most
-_QUEUE_BYTES, _MIN_WINDOW = 150_000, 20_000
-_SWITCH_INTERVAL_S = 0.0005
-
-
 def patience_s(plan: StripingPlan) -> float:
-    """A connection that waits for its circuit, perhaps for most of an operation, is silent and whole; one that loses
-    packets to others' is slow and whole; where something is broken on purpose, it is given up."""
+    """Return how long a connection may be silent before it is given up.
+
+    A connection that waits for its circuit or loses packets in full queues is not broken. In a run
+    with faults, a silent connection is given up soon.
+    """
     if plan.faults or plan.killed:
         return TIMEOUT_S
-    least_s = _CIRCUIT_PATIENCE_S if plan.coordinated else _CONGESTION_PATIENCE_S
-    return min(_MAX_PATIENCE_S, max(least_s, 4 * plan.liquid_s))
+    min_s = _CIRCUIT_PATIENCE_S if plan.coordinated else _CONGESTION_PATIENCE_S
+    return min(_MAX_PATIENCE_S, max(min_s, _PATIENCE_TIMES_LIQUID * plan.liquid_s))
 
 
 def client_socket(net: EmulatedNetwork, plan: StripingPlan, host: str) -> socket.socket:
-    """A TCP socket of a compute node, in the host of that name, with buffers that fit the run."""
+    """Return a TCP socket in a host, with buffers that suit the plan.
+
+    Args:
+        net: The network.
+        plan: The plan.
+        host: The name of the emulated host of a compute node.
+    """
     sock = net.open_socket(host, socket.AF_INET, socket.SOCK_STREAM)
     if plan.coordinated:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _COORDINATED_SEND_BUFFER)
-    else:  # what is under way to and from all listeners finds room in the queue before this host's link
+    else:
         window = max(_MIN_WINDOW, _QUEUE_BYTES // plan.options.io_nodes)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, max(_MIN_WINDOW, window // 2))
@@ -158,10 +204,15 @@ def client_socket(net: EmulatedNetwork, plan: StripingPlan, host: str) -> socket
 
 @contextmanager
 def prompt_threads() -> Iterator[None]:
-    """Let a thread that is woken run at once: not after 5 ms, and not after a collection of everything ever made."""
-    interval, collecting = sys.getswitchinterval(), gc.isenabled()
+    """Let threads run as soon as they are woken, for the duration of the block.
+
+    They would otherwise wait for up to 5 ms for the interpreter, or for a garbage collection.
+    """
+    interval_s = sys.getswitchinterval()
+    collecting = gc.isenabled()
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
-    if collecting:  # else a block around this one has done it
+    # If it is disabled, an enclosing block has collected already.
+    if collecting:
         gc.collect()
         gc.disable()
     try:
@@ -169,18 +220,20 @@ def prompt_threads() -> Iterator[None]:
     finally:
         if collecting:
             gc.enable()
-        sys.setswitchinterval(interval)
-
-
-LANE_CLIENTS = "clients"
-SUBFILES = "subfiles-"
-"""How the folder of a machine's subfiles begins, in its temporary directory."""
+        sys.setswitchinterval(interval_s)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
-    """A machine's part of a run: the I/O nodes and the compute nodes that lie on it. ``key``: of the run; ``root``:
-    where the folders of the subfiles are, None for a new place in the machine's own tmpfs."""
+    """A machine's part of a run.
+
+    Attributes:
+        plan: The plan.
+        io: The I/O nodes on the machine.
+        compute: The compute nodes on the machine.
+        key: The key of the run.
+        root: The directory of the subfiles. None: a new one in the machine's tmpfs.
+    """
 
     plan: StripingPlan
     io: tuple[str, ...]
@@ -189,12 +242,19 @@ class Share:
     root: Path | None = None
 
     def content(self) -> Bytes:
+        """Return the content of the file."""
         return file_content(self.plan.file_bytes, self.plan.options.seed)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Operated:
-    """What the clients of one machine did; ``began_s`` and ``ended_s`` on its monotonic clock."""
+class ClientsResult:
+    """The operation of the clients of one machine.
+
+    Attributes:
+        record: The record of these clients.
+        began_s: The start on the machine's monotonic clock.
+        ended_s: The end on the same clock.
+    """
 
     record: OperationRecord
     began_s: float
@@ -202,17 +262,16 @@ class Operated:
 
 
 def start_listeners(machine: MachineState, share: Share) -> None:
-    """Listeners of the I/O nodes that lie here, each over a folder of its own."""
-    built, root = machine.objects["built"], share.root
+    """Start the listeners of the I/O nodes on this machine."""
+    built = machine.objects["built"]
+    root = share.root
     if root is None:
-        root = Path(
-            built.enter_context(
-                tempfile.TemporaryDirectory(prefix=SUBFILES, dir=require_sandbox() / "tmp")
-            )
-        )
+        folder = tempfile.TemporaryDirectory(prefix=SUBFILES, dir=require_sandbox() / "tmp")
+        root = Path(built.enter_context(folder))
         for node in share.io:
             (root / file_host(node)).mkdir()
-    objects = machine.objects["striping"] = _MachineObjects(share, network_of(machine), root)
+    objects = _MachineObjects(share, network_of(machine), root)
+    machine.objects["striping"] = objects
     built.callback(objects.close_listeners)
     built.callback(objects.close_clients)
     killed = [share.plan.placement.names[k.node] for k in share.plan.killed]
@@ -221,18 +280,30 @@ def start_listeners(machine: MachineState, share: Share) -> None:
 
 
 def restart_listeners(machine: MachineState) -> None:
-    """Those that were killed."""
-    objects = occupied_of(machine)
-    objects.listeners = [
-        objects.listen(one.nodes) if one.killed else one for one in objects.listeners
-    ]
+    """Restart the listeners that were killed."""
+    objects = objects_of(machine)
+    for position, listener in enumerate(objects.listeners):
+        if listener.killed:
+            objects.listeners[position] = objects.listen(listener.nodes)
 
 
 def start_clients(machine: MachineState, group_address: str) -> None:
-    """Collective over all machines with compute nodes: connect, open the file, rehearse.
-    InputError where that fails, CapabilityError if the disk of an I/O node is full."""
-    objects = occupied_of(machine)
-    share, plan, net = objects.share, objects.share.plan, objects.net
+    """Start the clients on this machine: connect, open the file, rehearse.
+
+    All machines with compute nodes must do this together.
+
+    Args:
+        machine: The machine.
+        group_address: The address of the server of the group of all clients.
+
+    Raises:
+        InputError: The file cannot be opened.
+        CapabilityError: The disk of an I/O node is full.
+    """
+    objects = objects_of(machine)
+    share = objects.share
+    plan = share.plan
+    net = objects.net
 
     def open_socket(node: str, _: str) -> socket.socket:
         return client_socket(net, plan, net.wiring.host_at(node).name)
@@ -243,8 +314,8 @@ def start_clients(machine: MachineState, group_address: str) -> None:
     reach = Reach(
         addresses=addresses, timeout_s=patience_s(plan), open_socket=open_socket, key=share.key
     )
-    built = build_clients(plan, share.content(), reach, turns=objects.turns_of)
-    objects.clients = [client for client in built if client.node in share.compute]
+    clients = build_clients(plan, share.content(), reach, turns=objects.turns_of)
+    objects.clients = [client for client in clients if client.node in share.compute]
     try:
         open_together(objects.clients, lambda client: client.open(group_address, plan))
         open_together(objects.clients, lambda client: client.rehearse(plan))
@@ -261,48 +332,68 @@ def operate_clients(
     direction: Direction,
     fault_s: float,
     deaths: tuple[tuple[float, str], ...],
-) -> Operated:
-    """All clients here write, or read, from ``start_s`` on the machine's clock; ``fault_s`` after it the first fault
-    begins, and the listeners of ``deaths`` (seconds, node) die."""
-    objects = occupied_of(machine)
+) -> ClientsResult:
+    """Let all clients on this machine write or read.
+
+    Args:
+        machine: The machine.
+        start_s: The start on the machine's monotonic clock.
+        direction: Whether the clients write or read.
+        fault_s: The time between the start and the first fault.
+        deaths: When listeners are killed, in seconds after the start, and their nodes.
+    """
+    objects = objects_of(machine)
     with (
         prompt_threads(),
         _killed_meanwhile(objects.listeners, deaths, start_s),
-        LoadMonitor() as gauge,
+        LoadMonitor() as monitor,
     ):
         time.sleep(max(0.0, start_s - time.monotonic()))
         optimised = objects.share.plan.options.optimise
         record = operate(objects.clients, direction, optimised=optimised, fault_s=fault_s)
         ended_s = time.monotonic()
-    return Operated(
-        record=replace(record, machine_load=gauge.strain),
+    return ClientsResult(
+        record=replace(record, machine_load=monitor.strain),
         began_s=ended_s - record.seconds,
         ended_s=ended_s,
     )
 
 
 def close_clients(machine: MachineState) -> None:
-    """Let go of the listeners and of the group."""
-    occupied_of(machine).close_clients()
+    """Close the connections of all clients on this machine."""
+    objects_of(machine).close_clients()
 
 
-def subfiles(machine: MachineState, action: Literal["fill", "verify"]) -> bool:
-    """Put the content into the subfiles that lie here, or hold them against it."""
-    objects = occupied_of(machine)
-    share, plan = objects.share, objects.share.plan
-    if action == "verify":
-        return verified_subfiles(
-            share.content(), objects.root, plan.placement, plan.options.stripe_unit, share.io
-        )
-    write_subfiles(
-        share.content(), objects.root, plan.placement, plan.options.stripe_unit, share.io
+def fill_subfiles(machine: MachineState) -> None:
+    """Write the content into the subfiles on this machine."""
+    objects = objects_of(machine)
+    share = objects.share
+    stripe_unit = share.plan.options.stripe_unit
+    write_subfiles(share.content(), objects.root, share.plan.placement, stripe_unit, share.io)
+
+
+def verify_subfiles(machine: MachineState) -> bool:
+    """Return whether the subfiles on this machine have the right content."""
+    objects = objects_of(machine)
+    share = objects.share
+    stripe_unit = share.plan.options.stripe_unit
+    return verified_subfiles(
+        share.content(), objects.root, share.plan.placement, stripe_unit, share.io
     )
-    return True
 
 
 @dataclass
 class _MachineObjects:
-    """``admission``: of the coordinated operation under way, on one machine alone."""
+    """The objects of a run on one machine.
+
+    Attributes:
+        share: The machine's part of the run.
+        net: The machine's part of the network.
+        root: The directory of the subfiles.
+        listeners: The processes of the listeners.
+        clients: The clients, while they are connected.
+        admission: The admission of the current operation, if it is coordinated.
+    """
 
     share: Share
     net: EmulatedNetwork
@@ -312,7 +403,7 @@ class _MachineObjects:
     admission: TransferAdmission | None = None
 
     def listen(self, nodes: tuple[str, ...]) -> ListenerProcess:
-        """Of these nodes, in a process of its own."""
+        """Start a process for the listeners of these nodes."""
         plan = self.share.plan
         return ListenerProcess(
             self.net,
@@ -324,25 +415,31 @@ class _MachineObjects:
         )
 
     def turns_of(self, client: Client) -> ClientTurns:
-        """The order of the client's transfers in a coordinated operation."""
+        """Return the order of a client's transfers in coordinated operations."""
         plan = self.share.plan
-        own = (
-            plan.transfers[i]
-            for frame in plan.frames
-            for i in frame
-            if plan.transfers[i].source == client.node
-        )
-        return ClientTurns(lambda: self.admission, client.node, [t.sink for t in own], client.flush)
+        sinks = []
+        for frame in plan.frames:
+            for index in frame:
+                transfer = plan.transfers[index]
+                if transfer.source == client.node:
+                    sinks.append(transfer.sink)
+        return ClientTurns(self.current_admission, client.node, sinks, client.flush)
+
+    def current_admission(self) -> TransferAdmission | None:
+        """Return the admission of the current operation, or None."""
+        return self.admission
 
     def close_clients(self) -> None:
+        """Close the connections of all clients."""
         close_all(self.clients)
         self.clients = []
 
     def close_listeners(self) -> None:
+        """End the processes of the listeners."""
         for listener in self.listeners:
             listener.close()
 
 
-def occupied_of(machine: MachineState) -> _MachineObjects:
-    """What the machine holds of the run."""
+def objects_of(machine: MachineState) -> _MachineObjects:
+    """Return the objects of the run on this machine."""
     return machine.held("striping", _MachineObjects)

@@ -1,7 +1,8 @@
-"""Real MPI processes inside emulated hosts: MPICH's mpiexec runs in the first rank's host and reaches the others as if
-by ssh.
+"""Real MPI processes inside emulated hosts, started by MPICH's mpiexec.
 
-Shared memory between ranks is switched off, or no byte would cross the network; check the links' counters all the same.
+mpiexec runs in the host of the first rank, and reaches the others through a program that replaces
+ssh. Shared memory between ranks is disabled, because otherwise no byte would cross the network.
+Check the links' counters all the same.
 """
 
 import os
@@ -17,10 +18,11 @@ from testbed.emulation.sandbox.process_lifetime import confined
 from testbed.errors import CapabilityError, TimeLimitError
 from testbed.striping.emulated.program_run import Place, ProgramEnd, ProgramNetwork
 
+# These settings make MPICH's ranks communicate by TCP although they are on one machine.
 OVER_THE_NETWORK = {"MPIR_CVAR_NOLOCAL": "1", "UCX_TLS": "tcp,self"}
-"""What makes MPICH's ranks talk by TCP although they share one machine."""
 
-# as ssh would be called: [-x] HOST WORDS..., the words joined and read by a shell
+# The replacement of ssh, which is called as [-x] HOST ARGUMENTS. As with ssh, the arguments are
+# joined and read by a shell.
 _LAUNCHER = """#!/bin/sh
 while [ "${1#-}" != "$1" ]; do shift; done
 host=$1
@@ -29,14 +31,19 @@ pid=$(sed -n "s/^$host //p" "$0.hosts")
 [ -n "$pid" ] || { echo "no emulated host has the address $host" >&2; exit 255; }
 exec nsenter --uts="/proc/$pid/ns/uts" mnexec -a "$pid" sh -c "exec $*"
 """
-# mpiexec looks its own host up, for which no name server answers there
+# mpiexec looks up its own host, which no name server inside the emulated host can answer.
 _OWN_FILES = 'mount --bind "$1" /etc/hosts && shift && exec "$@"'
+# How long mpiexec may take to end its ranks.
+_END_S = 2.0
 
 
 def find_mpiexec() -> Path:
-    """MPICH's mpiexec: in the directory the variable TESTBED_MPI names, or next to this Python.
+    """Return the path of MPICH's mpiexec.
 
-    Raises CapabilityError where there is none (the extra ``mpi`` brings it) or where it is another MPI's.
+    It is in the directory that the variable TESTBED_MPI names, or next to this Python.
+
+    Raises:
+        CapabilityError: There is none (the extra ``mpi`` installs it).
     """
     named = os.environ.get("TESTBED_MPI")
     directory = Path(named) if named else Path(sys.executable).parent
@@ -44,7 +51,8 @@ def find_mpiexec() -> Path:
         if os.access(directory / name, os.X_OK):
             return directory / name
     raise CapabilityError(
-        f"no MPICH in {directory}: install the extra `mpi` (mpi4py and mpich), or let TESTBED_MPI name where mpiexec is"
+        f"no MPICH in {directory}: install the extra `mpi` (mpi4py and mpich), or let TESTBED_MPI"
+        " name where mpiexec is"
     )
 
 
@@ -57,29 +65,34 @@ def mpi_job(
     prefixed: bool = False,
     output: int | None = None,
 ) -> Iterator[subprocess.Popen[str]]:
-    """mpiexec of one MPI program on emulated hosts, one rank each; its exit code is that of the program. What is left
-    of it ends with the block. ``prefixed``: each line begins with its rank; ``output``: where all that it prints goes,
-    as of Popen.
+    """Run mpiexec for one MPI program on emulated hosts, one rank each.
 
-    Raises CapabilityError without MPICH.
+    Its exit code is that of the program. At the end of the block the program is ended.
+
+    Args:
+        net: The network.
+        ranks: The hosts of the ranks.
+        command: The command line of the program.
+        prefixed: Whether each line of output begins with its rank.
+        output: The file descriptor to which everything is printed, as for Popen.
+
+    Raises:
+        CapabilityError: MPICH is not installed.
     """
     mpiexec = find_mpiexec()
     with tempfile.TemporaryDirectory(prefix="mpi-") as folder:
         launcher = Path(folder) / "launcher"
         launcher.write_text(_LAUNCHER)
         launcher.chmod(0o755)
-        hosts = {rank.ip: net.host_pid(rank.host) for rank in ranks}
-        launcher.with_name("launcher.hosts").write_text(
-            "".join(f"{ip} {pid}\n" for ip, pid in hosts.items())
-        )
+        processes = [f"{rank.ip} {net.host_pid(rank.host)}\n" for rank in ranks]
+        launcher.with_name("launcher.hosts").write_text("".join(processes))
         names = launcher.with_name("names")
-        names.write_text(
-            "127.0.0.1 localhost\n" + "".join(f"{rank.ip} {rank.host}\n" for rank in ranks)
-        )
-        words = mpiexec_words(mpiexec, launcher, ranks, command, prefixed=prefixed)
+        lines = [f"{rank.ip} {rank.host}\n" for rank in ranks]
+        names.write_text("127.0.0.1 localhost\n" + "".join(lines))
+        argv = mpiexec_words(mpiexec, launcher, ranks, command, prefixed=prefixed)
         with net.run_in_host(
             ranks[0].host,
-            ["unshare", "-m", "sh", "-c", _OWN_FILES, "mpiexec", str(names), *words],
+            ["unshare", "-m", "sh", "-c", _OWN_FILES, "mpiexec", str(names), *argv],
             stdin=subprocess.DEVNULL,
             text=True,
             errors="replace",
@@ -90,45 +103,51 @@ def mpi_job(
             try:
                 yield process
             finally:
-                if process.poll() is None:
-                    process.terminate()  # it ends its ranks
-                    try:
-                        process.wait(2.0)
-                    except subprocess.TimeoutExpired:
-                        process.kill()
+                _end(process)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """End mpiexec if it runs; on SIGTERM it ends its ranks."""
+    if process.poll() is not None:
+        return
+    process.terminate()
+    try:
+        process.wait(_END_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
 
 
 def mpiexec_words(
     mpiexec: Path, launcher: Path, ranks: Sequence[Place], command: Sequence[str], *, prefixed: bool
 ) -> list[str]:
-    """The command line: a block for each rank, so that each has an environment of its own, on the hosts in their
-    order."""
-    words = [
-        str(mpiexec),
-        "-launcher",
-        "ssh",
-        "-launcher-exec",
-        str(launcher),
-        "-localhost",
-        ranks[0].ip,
-    ]
-    # mpiexec has to enter the other ranks' hosts: what it starts there gives that right up
-    words += [
-        "-hosts",
-        ",".join(rank.ip for rank in ranks),
-        "-ppn",
-        "1",
-        *(["-l"] if prefixed else []),
-    ]
+    """Return the command line of mpiexec.
+
+    It has a block for each rank, because each has its own environment. The ranks are assigned to
+    the hosts in order.
+
+    Args:
+        mpiexec: The path of mpiexec.
+        launcher: The program that replaces ssh.
+        ranks: The hosts of the ranks.
+        command: The command line of the program.
+        prefixed: Whether each line of output begins with its rank.
+    """
+    argv = [str(mpiexec)]
+    argv += ["-launcher", "ssh", "-launcher-exec", str(launcher), "-localhost", ranks[0].ip]
+    argv += ["-hosts", ",".join(rank.ip for rank in ranks), "-ppn", "1"]
+    if prefixed:
+        argv.append("-l")
     for name, value in OVER_THE_NETWORK.items():
-        words += ["-genv", name, value]
+        argv += ["-genv", name, value]
     for number, rank in enumerate(ranks):
-        words += [":"] if number else []
-        words += ["-n", "1"]
+        if number > 0:
+            argv.append(":")
+        argv += ["-n", "1"]
         for name, value in rank.environment.items():
-            words += ["-env", name, value]
-        words += confined(command)
-    return words
+            argv += ["-env", name, value]
+        # mpiexec needs the right to enter the other hosts. The programs that it starts give it up.
+        argv += confined(command)
+    return argv
 
 
 def run_under_mpi(
@@ -138,9 +157,19 @@ def run_under_mpi(
     prefixed: bool = False,
     time_limit_s: float | None = None,
 ) -> ProgramEnd:
-    """As ProgramNetwork.run, the processes being ranks of one MPI program too: listeners and group are there as ever.
+    """Run a command like ``ProgramNetwork.run``, its processes also being ranks of an MPI program.
 
-    Which rank failed mpiexec itself says. Raises CapabilityError without MPICH, TimeLimitError when the time is over.
+    Listeners and the process group are available as usual. mpiexec itself prints which rank failed.
+
+    Args:
+        network: The network.
+        command: The command line of the program.
+        prefixed: Whether each line of output begins with its rank.
+        time_limit_s: The time after which the program is ended. None: no limit.
+
+    Raises:
+        CapabilityError: MPICH is not installed.
+        TimeLimitError: The time limit was reached.
     """
     sys.stdout.flush()
     with mpi_job(network.net, network.places(), command, prefixed=prefixed) as job:

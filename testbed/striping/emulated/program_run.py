@@ -1,8 +1,9 @@
-"""A parallel program on a network of real switches: one process a compute node inside its host's namespaces, listeners
-beside.
+"""A parallel program on a network of switches, with one process per compute node.
 
-Over several machines each rank and each listener is where its host lies, and all ranks are one group. Ranks find the
-group and the listeners in their environment. Where one fails the others are ended; nothing is left behind.
+Each process is inside its host's namespaces, and listeners serve the subfiles. Over several
+machines, each rank and each listener is on the machine of its host, and all ranks are one group.
+Ranks find the group and the listeners in their environment. If one fails, the others are ended.
+Nothing remains.
 """
 
 import contextlib
@@ -34,7 +35,7 @@ from testbed.machines.adapters.stream_forwarding import listen_address
 from testbed.machines.machines_request import MachinesRequest
 from testbed.machines.rpc import MachineState
 from testbed.model.wiring import Wiring, wire
-from testbed.openflow.rules import FlowRule
+from testbed.openflow.rules import FlowRule, HostRoute
 from testbed.striping.emulated.machine_ends import LISTENER_PORT, ListenerProcess
 from testbed.striping.placement import Placement, file_host
 from topologies import Json
@@ -44,10 +45,14 @@ _JOIN_S = 30.0
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramShare:
-    """A machine's part of a program of ``testbed run``: the I/O nodes that lie on it, whose subfiles are below ``root``
-    there.
+    """A machine's part of a program of ``testbed run``.
 
-    ``group``: the address at which the coordinator has the group of all ranks.
+    Attributes:
+        placement: The compute and the I/O nodes of all machines.
+        io: The I/O nodes on this machine.
+        root: The directory of the subfiles on this machine.
+        key: The key of the run.
+        group: The address of the server of the group of all ranks.
     """
 
     placement: Placement
@@ -58,25 +63,31 @@ class ProgramShare:
 
 
 def start_program_share(machine: MachineState, share: ProgramShare) -> dict[str, str]:
-    """Listeners of the I/O nodes that lie here; what every rank here finds in its environment.
+    """Start the listeners of the I/O nodes on this machine.
 
-    Where the coordinator is elsewhere ranks get a door to the group, whose hosts have no other way to it.
+    If the coordinator is on another machine, ranks reach the group through a socket on this
+    machine, because their hosts have no other path to it.
+
+    Returns:
+        The environment variables of every rank on this machine.
     """
-    built, net, listener = machine.objects["built"], network_of(machine), group_listener()
+    built = machine.objects["built"]
+    group_socket = group_listener()
     make_directories(share.root, share.placement)
     if share.io:
-        built.callback(ListenerProcess(net, share.io, share.root, share.key).close)
+        listeners = ListenerProcess(network_of(machine), share.io, share.root, share.key)
+        built.callback(listeners.close)
     if share.group.startswith("tcp:"):
         listening = built.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
-        listening.bind(str(listener))
+        listening.bind(str(group_socket))
         listening.listen(len(share.placement.compute))
-        built.callback(listener.unlink, missing_ok=True)
+        built.callback(group_socket.unlink, missing_ok=True)
         _, host, port = share.group.split(":")
-        accept_each(listening, partial(_join, (host, int(port))))
+        accept_each(listening, partial(_forward_to_group, (host, int(port))))
     key_file = Path(tempfile.mkdtemp(prefix="key-", dir=require_sandbox() / "tmp")) / "key"
     write_key(key_file, share.key)
     return {
-        "SFIO_GROUP": f"unix:{listener}",
+        "SFIO_GROUP": f"unix:{group_socket}",
         "SFIO_KEY_FILE": str(key_file),
         "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}",
         "PYTHONUNBUFFERED": "1",
@@ -84,19 +95,30 @@ def start_program_share(machine: MachineState, share: ProgramShare) -> dict[str,
 
 
 def group_listener() -> Path:
-    """The socket of the group of all ranks, in this machine's sandbox."""
+    """Return the path of the socket of the group of all ranks, in this machine's sandbox."""
     return require_sandbox() / "tmp" / "group"
 
 
 def group_address(platform: Platform) -> str:
-    """Where the coordinator has the group of all ranks: a socket of this sandbox, or one that other machines reach."""
+    """Return the address at which the coordinator has the group of all ranks.
+
+    It is a socket in this sandbox, or one that other machines reach.
+    """
     if isinstance(platform, Here):
         return f"unix:{group_listener()}"
     return f"tcp:{listen_address(platform.machines.facts[0].address)}:0"
 
 
 def make_directories(root: Path, placement: Placement) -> None:
-    """A directory for each I/O node below ``root``, and its alias next to it; InputError where that cannot be."""
+    """Make a folder for each I/O node, and a symbolic link for each alias.
+
+    Args:
+        root: The directory of the folders.
+        placement: The I/O nodes.
+
+    Raises:
+        InputError: The folders cannot be made.
+    """
     try:
         for node in placement.io:
             (root / file_host(node)).mkdir(parents=True, exist_ok=True)
@@ -104,7 +126,8 @@ def make_directories(root: Path, placement: Placement) -> None:
             link = root / alias
             if link.is_symlink() or not link.exists():
                 link.unlink(missing_ok=True)
-                with contextlib.suppress(FileExistsError):  # another machine of the run was quicker
+                # Another machine of the run may have made the link meanwhile.
+                with contextlib.suppress(FileExistsError):
                     link.symlink_to(file_host(node))
     except OSError as error:
         raise InputError(
@@ -112,16 +135,21 @@ def make_directories(root: Path, placement: Placement) -> None:
         ) from None
 
 
-def _join(towards: tuple[str, int], member: socket.socket) -> None:
-    """A connection to the door as one to the coordinator."""
-    with member, suppress(OSError), socket.create_connection(towards, _JOIN_S) as sock:
+def _forward_to_group(address: tuple[str, int], member: socket.socket) -> None:
+    """Forward a rank's connection to the coordinator until it ends."""
+    with member, suppress(OSError), socket.create_connection(address, _JOIN_S) as sock:
         copy_both_directions(sock, member.fileno(), member.fileno())
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramEnd:
-    """``exit_code``: 0, or that of the first rank that failed (128 + signal where a signal ended it); ``rank``:
-    which."""
+    """The end of a program.
+
+    Attributes:
+        exit_code: 0, or the exit code of the first rank that failed. It is 128 + the signal if a
+            signal ended the rank.
+        rank: The first rank that failed, or None.
+    """
 
     exit_code: int
     rank: int | None
@@ -129,7 +157,15 @@ class ProgramEnd:
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where a rank runs: the emulated host's name and address, its node, and what the rank finds in its environment."""
+    """The host of a rank.
+
+    Attributes:
+        rank: The rank.
+        node: Its compute node.
+        host: The name of the emulated host.
+        ip: The IP address of the host.
+        environment: The environment variables of the rank.
+    """
 
     rank: int
     node: str
@@ -139,11 +175,9 @@ class Place:
 
 
 class ProgramNetwork(FromParts):
-    """The network with listeners and a process group, inside the sandbox where it is on this machine; a context
-    manager.
+    """A network with listeners and a process group, as a context manager.
 
-    ``root``: where the subfiles lie, a directory for each I/O node and a link ``p1``, ``p2``, ... to each; over several
-    ``machines`` on each one's own disk.
+    If it is on this machine, the caller must be inside the sandbox.
     """
 
     def __init__(
@@ -156,13 +190,28 @@ class ProgramNetwork(FromParts):
         timeout_s: float = 2.0,
         machines: MachinesRequest | None = None,
     ) -> None:
-        self.placement, self.root = placement, root
-        self._mtu, self._shape, self._timeout_s, self._machines = mtu, shape, timeout_s, machines
+        """Prepare the network.
+
+        Args:
+            placement: The compute and the I/O nodes.
+            root: The directory of the subfiles, which gets a folder for each I/O node and a link
+                ``p1``, ``p2``, ... to each. Each machine has its own.
+            mtu: The size of a packet in bytes.
+            shape: Whether links are limited to their rates.
+            timeout_s: How long ranks wait for a silent listener.
+            machines: The machines. None: this machine alone.
+        """
+        self.placement = placement
+        self.root = root
+        self._mtu = mtu
+        self._shape = shape
+        self._timeout_s = timeout_s
+        self._machines = machines
         self._ranks: ProgramGroup | None = None
 
     @property
     def net(self) -> EmulatedNetwork:
-        """The network, where it is on this machine."""
+        """The network, which must be on this machine."""
         assert isinstance(self.platform, Here)
         return self.platform.network
 
@@ -178,63 +227,76 @@ class ProgramNetwork(FromParts):
         platform.all(add_all_neighbours)
         with closing(CircuitSwitchboard(platform, ())) as switchboard:
             switchboard.change_rules(file_rules(platform.wiring, placement), "add")
-        paths = placement.remote
-        platform.route(
-            r for pair, path in paths.items() for r in pair_routes(platform.wiring, pair, path)
-        )
+        routes: list[HostRoute] = []
+        for pair, path in placement.remote.items():
+            routes += pair_routes(platform.wiring, pair, path)
+        platform.route(routes)
         self._server = GroupServer(group_address(platform), len(placement.compute))
         parts.callback(self._server.close)
-        key, root = new_key(), self.root.absolute()
-        io = [
-            tuple(n for n in placement.io if platform.machine_of(n) == k)
-            for k in range(len(platform.names))
-        ]
-        shares = [
-            ProgramShare(
-                placement=placement, io=own, root=root, key=key, group=self._server.address
+        self._surroundings = self._start_shares(self._server.address)
+
+    def _start_shares(self, group: str) -> list[dict[str, str]]:
+        """Start the listeners on all machines, and return the environment of their ranks."""
+        platform = self.platform
+        key = new_key()
+        requests = []
+        for machine in range(len(platform.names)):
+            io = [node for node in self.placement.io if platform.machine_of(node) == machine]
+            share = ProgramShare(
+                placement=self.placement,
+                io=tuple(io),
+                root=self.root.absolute(),
+                key=key,
+                group=group,
             )
-            for own in io
-        ]
-        requested = [platform.call(k, start_program_share, share) for k, share in enumerate(shares)]
-        self._surroundings: list[dict[str, str]] = [one.result() for one in requested]
+            requests.append(platform.call(machine, start_program_share, share))
+        return [request.result() for request in requests]
 
     def places(self) -> tuple[Place, ...]:
-        """One a rank."""
-        around = [
-            self._surroundings[self.platform.machine_of(node)] for node in self.placement.compute
-        ]
-        return places_of(self.platform.wiring, self.placement, self._timeout_s, around)
+        """Return the place of each rank."""
+        environments = []
+        for node in self.placement.compute:
+            environments.append(self._surroundings[self.platform.machine_of(node)])
+        return places_of(self.platform.wiring, self.placement, self._timeout_s, environments)
 
     def run(
         self, command: Sequence[str], *, prefixed: bool = False, time_limit_s: float | None = None
     ) -> ProgramEnd:
-        """Run the command once a rank, from this directory, until all have ended or one has failed.
+        """Run the command once per rank, in this directory, until all have ended or one has failed.
 
-        ``prefixed``: every line of output begins with its rank. Raises InputError where the command cannot be started.
+        Args:
+            command: The command line.
+            prefixed: Whether every line of output begins with its rank.
+            time_limit_s: The time after which the ranks are ended. None: no limit.
+
+        Raises:
+            InputError: The command cannot be started.
         """
         with self._started(command, prefixed) as ranks:
             self._ranks = ranks
             return end_of(ranks, self._server, time_limit_s)
 
     def _started(self, command: Sequence[str], prefixed: bool) -> ProgramGroup:
-        platform, places = self.platform, self.places()
+        platform = self.platform
+        places = self.places()
         if isinstance(platform, Here):
             return ProgramGroup(start_ranks(platform.network, places, command), prefixed=prefixed)
         from testbed.machines.adapters.remote_program import programs_in_hosts
 
-        started = {"argv": list(command), "cwd": str(Path.cwd())}
-        requested = [
-            (
-                platform.machine_of(place.node),
-                {"host": place.node, **started, "env": dict(place.environment)},
-            )
-            for place in places
-        ]
-        programs = programs_in_hosts(platform, requested)
+        requests = []
+        for rank in places:
+            program = {
+                "host": rank.node,
+                "argv": list(command),
+                "cwd": str(Path.cwd()),
+                "env": dict(rank.environment),
+            }
+            requests.append((platform.machine_of(rank.node), program))
+        programs = programs_in_hosts(platform, requests)
         return ProgramGroup(programs, prefixed=prefixed, check=platform.machines.check)
 
     def _until_now(self) -> dict[str, object]:
-        """The ranks that had begun when a machine died, and those that had ended, with their exit codes."""
+        """Return the number of ranks that began, and the exit codes of those that ended."""
         if self._ranks is None:
             return {"ranks": 0, "ranks_ended": {}}
         ended = {str(rank): code for rank, code in sorted(self._ranks.ended.items())}
@@ -242,62 +304,85 @@ class ProgramNetwork(FromParts):
 
 
 def end_of(ranks: ProgramGroup, group: GroupServer, time_limit_s: float | None) -> ProgramEnd:
-    """Wait for the ranks; where one failed because another did, that one is named."""
+    """Wait for the ranks, and return the end of the program.
+
+    If a rank failed because another one had failed, the other one is named.
+
+    Args:
+        ranks: The processes.
+        group: The server of their group.
+        time_limit_s: The time after which the ranks are ended. None: no limit.
+    """
     rank, code = ranks.wait(time_limit_s)
-    broke = group.failed_rank
-    if rank is not None and broke is not None and broke != rank:
-        rank, code = ranks.cause(broke) or (rank, code)
+    first_failed = group.failed_rank
+    if rank is not None and first_failed is not None and first_failed != rank:
+        rank, code = ranks.cause(first_failed) or (rank, code)
     return ProgramEnd(exit_code=code, rank=rank)
 
 
 def places_of(
-    wiring: Wiring, placement: Placement, timeout_s: float, around: Sequence[Mapping[str, str]]
+    wiring: Wiring,
+    placement: Placement,
+    timeout_s: float,
+    environments: Sequence[Mapping[str, str]],
 ) -> tuple[Place, ...]:
-    """One a rank; ``around``: what each finds in its environment next to its place."""
-    names = {file_host(name): node for name, node in placement.names.items()}
-    listeners = ",".join(
-        f"{name}={wiring.host_at(node).ip}:{LISTENER_PORT}" for name, node in names.items()
-    )
-    return tuple(
-        Place(
-            rank=rank,
-            node=node,
-            host=wiring.host_at(node).name,
-            ip=wiring.host_at(node).ip,
-            environment={
-                **own,
-                "SFIO_RANK": str(rank),
-                "SFIO_SIZE": str(len(placement.compute)),
-                "SFIO_LISTENERS": listeners,
-                "SFIO_TIMEOUT_S": f"{timeout_s:g}",
-            },
+    """Return the place of each rank.
+
+    Args:
+        wiring: The emulated hosts.
+        placement: The compute and the I/O nodes.
+        timeout_s: How long ranks wait for a silent listener.
+        environments: The variables of each rank in addition to those of its place.
+    """
+    listeners = []
+    for name, node in placement.names.items():
+        listeners.append(f"{file_host(name)}={wiring.host_at(node).ip}:{LISTENER_PORT}")
+    places = []
+    for rank, (node, environment) in enumerate(zip(placement.compute, environments, strict=True)):
+        variables = {
+            **environment,
+            "SFIO_RANK": str(rank),
+            "SFIO_SIZE": str(len(placement.compute)),
+            "SFIO_LISTENERS": ",".join(listeners),
+            "SFIO_TIMEOUT_S": f"{timeout_s:g}",
+        }
+        host = wiring.host_at(node)
+        places.append(
+            Place(rank=rank, node=node, host=host.name, ip=host.ip, environment=variables)
         )
-        for rank, (node, own) in enumerate(zip(placement.compute, around, strict=True))
-    )
+    return tuple(places)
 
 
 def file_rules(wiring: Wiring, placement: Placement) -> tuple[FlowRule, ...]:
-    """Requests and answers of striped files over the network's own static paths, whatever way other packets go."""
+    """Return the rules of requests and answers of striped files.
+
+    They take the network's own static paths, independently of other packets.
+    """
     paths = placement.remote
-    back = (rule for pair, path in paths.items() for rule in return_rules(wiring, pair, path))
-    return (*packet_switching_rules(wiring, paths), *back)
+    rules = [*packet_switching_rules(wiring, paths)]
+    for pair, path in paths.items():
+        rules += return_rules(wiring, pair, path)
+    return tuple(rules)
 
 
 def start_ranks(
     net: EmulatedNetwork, places: Sequence[Place], command: Sequence[str]
 ) -> list[ChildProgram]:
-    """The command in each place's host, with its environment. Raises OSError where it cannot be started."""
-    return [
-        ChildProgram(
-            net.run_in_host(
-                place.host,
-                confined(command),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-                env={**os.environ, **place.environment},
-            )
+    """Start the command in the host of each rank, with its environment.
+
+    Raises:
+        OSError: The command cannot be started.
+    """
+    programs = []
+    for rank in places:
+        process = net.run_in_host(
+            rank.host,
+            confined(command),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            env={**os.environ, **rank.environment},
         )
-        for place in places
-    ]
+        programs.append(ChildProgram(process))
+    return programs

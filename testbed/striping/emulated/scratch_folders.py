@@ -1,6 +1,8 @@
-"""Folders for the subfiles of one run: they go with it, and what a killed run has left behind goes when the next one
-begins. The process that uses a folder has locked it (flock): a folder that nobody has locked for a minute is
-nobody's."""
+"""Folders for the subfiles of one run, which are removed with it.
+
+The folder of a killed run remains. The next run removes it. The process that uses a folder has
+locked it (flock), so a folder that no process has locked for a minute is abandoned.
+"""
 
 import fcntl
 import os
@@ -16,13 +18,21 @@ from pathlib import Path
 from testbed.errors import InputError
 
 PREFIX = ".subfiles-"
-JUST_MADE_S = 60.0  # a folder this young may be about to be locked
+# A folder of this age may be about to be locked.
+JUST_MADE_S = 60.0
 
 
 @contextmanager
 def scratch_folder(parent: Path | None = None) -> Iterator[Path]:
-    """A new folder in `parent` (made where it is not there; None: the system's for such), removed afterwards. Before,
-    those that killed processes have left in it are removed. InputError where there can be none."""
+    """Create a folder for the duration of the block, and remove abandoned ones first.
+
+    Args:
+        parent: The directory for the folder. It is created if it does not exist. None: the system's
+            directory of temporary files.
+
+    Raises:
+        InputError: The folder cannot be created.
+    """
     parent = parent or Path(tempfile.gettempdir())
     try:
         parent.mkdir(parents=True, exist_ok=True)
@@ -35,7 +45,8 @@ def scratch_folder(parent: Path | None = None) -> Iterator[Path]:
     with _ended_by_exceptions(), folder as root:
         lock = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            with suppress(OSError):  # a file system without locks
+            # Some file systems have no locks.
+            with suppress(OSError):
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
             yield Path(root)
         finally:
@@ -44,24 +55,27 @@ def scratch_folder(parent: Path | None = None) -> Iterator[Path]:
 
 @contextmanager
 def _ended_by_exceptions() -> Iterator[None]:
-    """Have SIGTERM and SIGHUP, where they would kill this process, leave it by SystemExit; its children they kill."""
+    """Let SIGTERM and SIGHUP end this process by SystemExit, so that the folder is removed.
+
+    Signals with a handler are unchanged. Forked children are killed as usual.
+    """
     owner = os.getpid()
 
     def end(number: int, _frame: object) -> None:
         if os.getpid() == owner:
-            for one in fatal:
-                signal.signal(one, signal.SIG_IGN)  # another must not cut short the clean-up
+            for fatal_signal in fatal:
+                # Another signal must not interrupt the clean-up.
+                signal.signal(fatal_signal, signal.SIG_IGN)
             raise SystemExit(128 + number)
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 
-    fatal = [
-        number
-        for number in (signal.SIGTERM, signal.SIGHUP)
-        if signal.getsignal(number) is signal.SIG_DFL
-    ]
-    if threading.current_thread() is not threading.main_thread():  # which alone hears of signals
-        fatal = []
+    fatal = []
+    # Only the main thread may set signal handlers.
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is signal.SIG_DFL:
+                fatal.append(number)
     for number in fatal:
         signal.signal(number, end)
     try:
@@ -72,9 +86,10 @@ def _ended_by_exceptions() -> Iterator[None]:
 
 
 def _remove_abandoned(parent: Path, before_s: float) -> None:
-    """Remove the folders in `parent` that were last changed before that time and that no process has locked."""
+    """Remove folders that no process has locked and that were last changed before this time."""
     for folder in parent.glob(f"{PREFIX}*"):
-        with suppress(OSError):  # gone meanwhile, locked, or a file system without locks
+        # The folder may have been removed, it may be locked, or the file system has no locks.
+        with suppress(OSError):
             lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -57,7 +57,7 @@ def test_a_part_that_is_forgotten_or_no_whole_number_of_bytes_is_refused(tmp_pat
     file.write_text(str({"transfers": links, "frames": [[0, 2], [1]]}).replace("'", '"'))
     with pytest.raises(InputError, match="no transfer h1 to h0"):
         bulk_plan("ring:4", schedule=str(file))
-    with pytest.raises(InputError, match="not in 3 equal parts"):
+    with pytest.raises(InputError, match="into 3 equal parts"):
         bulk_plan("ring:4", parts=3, message_bytes=1_000_000)
 
 

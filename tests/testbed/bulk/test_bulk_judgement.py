@@ -225,7 +225,7 @@ def test_a_fault_that_no_switch_saw_cannot_tell() -> None:
 def test_a_link_that_was_cut_in_no_planned_fault_says_nothing() -> None:
     plan = plan_of(1_000_000)
     link, other = plan.transfers[0].path[0], plan.transfers[-1].path[-1]
-    assert "was cut in no planned fault" in str(judged(plan, lost_links=(link,)).invalid)
+    assert "failed in no planned fault" in str(judged(plan, lost_links=(link,)).invalid)
     cut = replace(plan, faults=(Fault(link=link, start_s=0.1, stop_s=0.3),))
     run = replace(SimulatedBulkFabric().run(plan), fabric="emulation", strain=CALM)
     astray = judge_bulk(cut, replace(run, lost_links=(link, other))).verdict

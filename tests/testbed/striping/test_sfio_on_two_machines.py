@@ -113,7 +113,7 @@ def test_a_cut_crossing_cable_breaks_processes_and_the_file_is_whole_when_it_is_
 def test_a_byte_changed_on_a_machines_disk_fails_the_verdict(sandboxed: Callable[..., Any]) -> None:
     found = sandboxed(striped, "byte")
     assert found["code"] == 1
-    assert found["failed"] == ["read: every process read exactly what they must"]
+    assert found["failed"] == ["read: every process read the right content"]
 
 
 @pytest.mark.soak

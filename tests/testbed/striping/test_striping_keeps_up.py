@@ -11,11 +11,12 @@ import pytest
 
 from testbed.model.verdict import Verdict
 from testbed.striping.emulated.fabric import worst_strain
+from testbed.striping.facts import StripingFacts
 from testbed.striping.judgement import (
     MAX_LATE_FRACTION,
     delay_by_late_threads_s,
     invalid_reason,
-    judge,
+    judge_striping,
 )
 from testbed.striping.measurements import OperationRecord, StripingMeasurements
 from testbed.striping.plan import StripingPlan
@@ -50,9 +51,8 @@ def verdict_of(
         "machine_load": CALM,
     }  # fmt: skip
     records = tuple(OperationRecord(**(usual | fields)) for fields in operations)
-    return judge(
-        chosen, StripingMeasurements(fabric=fabric, operations=records, mtu_bytes=9000), prediction
-    )
+    run = StripingMeasurements(fabric=fabric, operations=records, mtu_bytes=9000)
+    return judge_striping(chosen, run).verdict
 
 
 LIQUID: dict[str, Any] = {"scheduling": "liquid", "switching": "circuit"}
@@ -144,8 +144,10 @@ def test_content_needs_no_machine_that_keeps_up_where_no_throughput_is_judged() 
              "fragments": 8000, "requests": 8000, "disk_calls": 8000, "verified": True}  # fmt: skip
     busy = OperationRecord(**usual, machine_load=replace(CALM, cpu_fraction=1.0))  # type: ignore[arg-type]
     run = StripingMeasurements(fabric="emulation", operations=(busy,), mtu_bytes=9000)
-    assert judge(chosen, run, None).exit_code == 0
-    assert invalid_reason(chosen, run) is not None, "a study that compares such runs is told"
+    assert judge_striping(chosen, run).verdict.exit_code == 0
+    assert invalid_reason(StripingFacts(chosen, run)) is not None, (
+        "a study that compares such runs is told"
+    )
 
 
 def test_a_simulated_run_has_no_machine_to_keep_up() -> None:
@@ -164,12 +166,8 @@ def test_a_time_frame_is_as_late_as_its_latest_transfer_and_a_process_as_all_of_
     assert delay_by_late_threads_s(
         as_they_come, dict.fromkeys(own, 0.01) | {i: 0.001 for i in range(16) if i not in own}
     ) == (pytest.approx(0.04))
-    assert (
-        invalid_reason(
-            scheduled, StripingMeasurements(fabric="emulation", operations=(), mtu_bytes=9000)
-        )
-        is None
-    )
+    empty = StripingMeasurements(fabric="emulation", operations=(), mtu_bytes=9000)
+    assert invalid_reason(StripingFacts(scheduled, empty)) is None
 
 
 def test_every_operation_has_a_bar_of_its_own() -> None:

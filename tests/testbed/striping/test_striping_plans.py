@@ -14,7 +14,7 @@ from testbed.errors import InputError
 from testbed.faults.fault import Fault, FaultTimes, KilledProcess
 from testbed.striping.access import ACCESSES, access_blocks, bytes_per_subfile
 from testbed.striping.emulated.machine_ends import patience_s
-from testbed.striping.judgement import judge, judge_striping
+from testbed.striping.judgement import judge_striping
 from testbed.striping.measurements import ClientError, OperationRecord, StripingMeasurements
 from testbed.striping.oracle import data_of, expected_subfiles, file_content
 from testbed.striping.placement import place
@@ -174,8 +174,8 @@ def test_without_schedule_and_circuits_nobody_waits_for_a_turn() -> None:
         ({"access": "matrix-columns", "file_bytes": 7}, "matrix"),
         ({"optimise": False, "scheduling": "liquid"}, "--no-optimise"),
         ({"disable": ("sorting",)}, "did you mean sort"),
-        ({"disable": ("sort",), "optimise": False}, "--disable is for one call"),
-        ({"disable": ("sort",), "switching": "circuit"}, "--disable is for one call"),
+        ({"disable": ("sort",), "optimise": False}, "--disable needs packet switching"),
+        ({"disable": ("sort",), "switching": "circuit"}, "--disable needs packet switching"),
         ({"link_rate_bps": 0.0}, "link_rate_bps 0"),
     ],
 )
@@ -185,7 +185,7 @@ def test_what_cannot_be_run_is_refused_by_name(options: dict[str, object], named
 
 
 def test_links_without_a_way_back_are_refused() -> None:
-    with pytest.raises(InputError, match="no link leads back"):
+    with pytest.raises(InputError, match="has no reverse link"):
         plan("two-switch")
 
 
@@ -199,7 +199,7 @@ def test_a_verdict_fails_where_content_is_wrong_or_throughput_is_short() -> None
         run = StripingMeasurements(
             fabric="emulation", operations=(record(**whole),), mtu_bytes=9000
         )
-        return judge(one, run, prediction)
+        return judge_striping(one, run).verdict
 
     assert judged().passed  # type: ignore[attr-defined]
     assert not judged(verified=False).passed  # type: ignore[attr-defined]
@@ -222,7 +222,7 @@ def test_a_short_file_may_be_faster_by_what_rested_links_pass_at_once(
     assert prediction is not None
     whole = record(bytes=file_bytes, seconds=prediction.seconds / faster)
     run = StripingMeasurements(fabric="emulation", operations=(whole,), mtu_bytes=9000)
-    assert judge(one, run, prediction).passed is passed
+    assert judge_striping(one, run).verdict.passed is passed
 
 
 def test_errors_under_faults_must_come_in_time_and_the_second_attempt_must_succeed() -> None:
@@ -237,7 +237,7 @@ def test_errors_under_faults_must_come_in_time_and_the_second_attempt_must_succe
         )
         broken = record(under_faults=True, errors=(error,), verified=False)
         run = StripingMeasurements(fabric="emulation", operations=(broken, *later), mtu_bytes=9000)
-        return judge(one, run, prediction).passed
+        return judge_striping(one, run).verdict.passed
 
     again = record(attempt=2, **MEGABYTE, seconds=prediction.seconds)
     assert judged(1.6, again)
@@ -260,7 +260,7 @@ def test_a_write_under_faults_that_never_came_cannot_tell() -> None:
         run = StripingMeasurements(
             fabric="emulation", operations=(first, again), mtu_bytes=9000, faults=came
         )
-        return judge(of, run, prediction).exit_code
+        return judge_striping(of, run).verdict.exit_code
 
     came = FaultTimes(fault=fault, start_s=0.101, stop_s=0.603)
     assert exit_code(cut, whole, came) == 0
@@ -296,7 +296,7 @@ def test_errors_must_be_reported_half_a_second_after_a_silent_listener_is_given_
             operations=(record(under_faults=True, errors=errors, verified=False),),
             mtu_bytes=9000,
         )
-        check = next(c for c in judge(one, run, None).checks if c.key == "failures-told")
+        check = next(c for c in judge_striping(one, run).verdict.checks if c.key == "failures-told")
         assert (check.passed, check.measured) == (passed, max(first_s, last_s))
         assert check.detail == f"2 failed; t{int(last_s > first_s)}: text {int(last_s > first_s)}"
 
@@ -384,7 +384,7 @@ def test_sums_of_a_run_are_of_the_operations_that_ended_and_notes_of_what_came_i
     ]  # fmt: skip
     assert (document["throughput_bps"], document["verified"]) == (8000 * 8 / 2.5, True)
     assert document["typical_throughput_bps"] == {"write": 16_000.0, "read": 64_000.0}
-    assert judged.verdict.notes == ("3 packets found a full queue and were sent again",)
+    assert judged.verdict.notes == ("3 packets were dropped at full queues and sent again",)
     shared = plan("ring:4", compute_nodes=3, io_nodes=2)
     calm = StripingMeasurements(fabric="emulation", operations=(record(),), mtu_bytes=9000)
     assert judge_striping(shared, calm).verdict.notes == (
@@ -394,10 +394,12 @@ def test_sums_of_a_run_are_of_the_operations_that_ended_and_notes_of_what_came_i
         failure="it hung", errors=tuple(replace(error, text=f"text {k}") for k in range(3))
     )
     run = StripingMeasurements(fabric="emulation", operations=(failed,), mtu_bytes=9000)
-    check = next(c for c in judge(one, run, None).checks if c.key == "no-process-failed")
+    check = next(c for c in judge_striping(one, run).verdict.checks if c.key == "no-process-failed")
     assert (check.passed, check.measured, check.detail) == (False, 3, "it hung")
     named = replace(run, operations=(replace(failed, failure=None),))
-    check = next(c for c in judge(one, named, None).checks if c.key == "no-process-failed")
+    check = next(
+        c for c in judge_striping(one, named).verdict.checks if c.key == "no-process-failed"
+    )
     assert check.detail == "t0: text 0; t0: text 1"
 
 

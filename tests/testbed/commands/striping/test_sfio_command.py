@@ -47,19 +47,19 @@ def test_no_faults_need_no_switches(words: str, tmp_path: Path) -> None:
         ("sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --file-size lots", "--file-size: 'lots'"),
         ("sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --faults s1->r9@1-2", "s1->r9"),
         ("sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --faults s1->r1@2-1", "before stop"),
-        ("sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --kill t0@1", "'t0' is no I/O node"),
+        ("sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --kill t0@1", "'t0' is not an I/O node"),
         (
             "sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --kill r1@1 --scheduling liquid",
-            "--faults and --kill are for packet",
+            "--faults and --kill need packet",
         ),
         (
             "sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --kill r1@1 --switching circuit",
-            "--faults and --kill are for",
+            "--faults and --kill need",
         ),
         (
             "sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --faults s1->r1@1-2 --scheduling liquid --switching packet",
-            "--faults and --kill are for packet switching without a schedule; leave out --scheduling, --schedule "
-            "and --switching",
+            "--faults and --kill need packet switching without a schedule; leave out --scheduling,"
+            " --schedule and --switching",
         ),
         (
             "sfio crossbar:4 --compute-nodes 1 --io-nodes 2 --kill r1@1 --fabric simulator",
