@@ -256,15 +256,15 @@ class Arrivals:
         peer: IP address of the only sender whose datagrams are accepted; None for every sender.
 
     Attributes:
-        most: Maximum number of datagrams that are read at once.
+        limit: Maximum number of datagrams that are read at once.
         worst_lag_s: Maximum time for which a datagram waited in the socket.
     """
 
-    most = 64
+    limit = 64
 
     def __init__(self, sock: socket.socket, largest: int, peer: str | None = None) -> None:
         self._datagrams: Any = DatagramReceiver(
-            sock, most=self.most, largest=largest + 1, timestamps=True, peer=peer
+            sock, limit=self.limit, largest=largest + 1, timestamps=True, peer=peer
         )
         self.worst_lag_s = 0.0
 

@@ -84,6 +84,7 @@ class EmulatedStreamFabric:
         queues: "priority" sends coded streams before TCP on every link.
         machines: The machines over which the network is spread; there are no recordings and no TCP
             then. None for this machine.
+        on_start: Called when the streams have started. Tests disturb the network with it.
     """
 
     name = "emulation"
@@ -93,6 +94,7 @@ class EmulatedStreamFabric:
     background_connections: int = 1
     queues: Literal["fifo", "priority"] = "fifo"
     machines: MachinesRequest | None = None
+    on_start: Callable[[Platform], object] | None = None
 
     def run(self, plan: StreamPlan, progress: ReportProgress | None = None) -> StreamMeasurements:
         """Run one plan on a network of its own.
@@ -126,7 +128,9 @@ class EmulatedStreamFabric:
             else:
                 _install_routes(platform, plans)
             with self._recordings_and_tcp(platform, plan) as traffic:
-                runs = streams_over(platform, plans, report_progress, injector, movement)
+                runs = streams_over(
+                    platform, plans, report_progress, injector, movement, self.on_start
+                )
             return tuple(replace(run, counters={**run.counters, **traffic}) for run in runs)
 
     def _network(
@@ -208,6 +212,7 @@ def streams_over(
     report_progress: ReportProgress,
     injector: FaultInjector,
     movement: MobileRoutes | None = None,
+    on_start: Callable[[Platform], object] | None = None,
 ) -> tuple[StreamMeasurements, ...]:
     """Run streams on a network whose first rules are installed.
 
@@ -217,10 +222,11 @@ def streams_over(
         report_progress: Receives the progress.
         injector: Injects the faults.
         movement: Makes the route changes; None if there are none.
+        on_start: Called when the streams have started.
     """
     run = _Run(platform, plans, report_progress)
     with platform.running(run.until_now):
-        return run.measure(injector, movement)
+        return run.measure(injector, movement, on_start)
 
 
 class _End(NamedTuple):
@@ -275,7 +281,10 @@ class _Run:
             self._ends.append(_End(platform.machine_of(plan.source), SENDER, number))
 
     def measure(
-        self, injector: FaultInjector, movement: MobileRoutes | None
+        self,
+        injector: FaultInjector,
+        movement: MobileRoutes | None,
+        on_start: Callable[[Platform], object] | None,
     ) -> tuple[StreamMeasurements, ...]:
         """Run the streams and return one measurement for each."""
         platform = self._platform
@@ -293,6 +302,8 @@ class _Run:
             if movement is not None:
                 stack.callback(movement.stop)
                 movement.start(start_s)
+            if on_start is not None:
+                on_start(platform)
             watch_run(start_s, plan.duration_s, schedule, self._report_progress, self._check)
             answers = self._ask(_RESULT_LIMIT_S, "result")
             if any(fault.stop_s > plan.duration_s for fault in plan.faults):
