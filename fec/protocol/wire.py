@@ -109,7 +109,7 @@ class PacketHeader:
         if self.encoding_symbol_id > MAX_SYMBOL_ID or self.source_packets > MAX_SYMBOL_ID:
             raise FecError(
                 f"packet header: symbol {self.encoding_symbol_id} "
-                f"of {self.source_packets} packets: both reach 254"
+                f"of {self.source_packets} packets: the maximum of both is 254"
             )
 
     @property

@@ -309,8 +309,7 @@ def strangers(counters: Json) -> tuple[str, ...]:
     notes = []
     if foreign:
         notes.append(
-            f"{foreign} datagrams came from other addresses than the other end's; "
-            "they were left unread"
+            f"{foreign} datagrams came from other addresses than the other end's; they were ignored"
         )
     if other_versions:
         notes.append(
@@ -318,7 +317,5 @@ def strangers(counters: Json) -> tuple[str, ...]:
             "bring the older end up to date"
         )
     if forged:
-        notes.append(
-            f"{forged} packets did not bear the seal of the stream's key; they were refused"
-        )
+        notes.append(f"{forged} packets were not sealed with the stream's key; they were rejected")
     return tuple(notes)

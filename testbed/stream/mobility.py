@@ -286,7 +286,7 @@ def frame_names(frames: NetworkLike | Sequence[NetworkLike], count: int) -> tupl
     kind, _, parameters = name.partition(":")
     if kind != "manet":
         raise InputError(
-            f"{name!r} does not move; give a mobile network (manet:...) or one file a frame"
+            f"{name!r} does not move; give a mobile network (manet:...) or one file for each frame"
         )
     if "frame=" in name:
         raise InputError(f"{name!r}: leave frame= out; the walk begins with frame 0")

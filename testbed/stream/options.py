@@ -164,7 +164,7 @@ class StreamParameters:
     """
 
     rate_pps: float = coded(
-        flag="--packet-rate", default="1000", kind=kinds.rate_pps, help="source packets a second"
+        flag="--packet-rate", default="1000", kind=kinds.rate_pps, help="source packets per second"
     )
     source_packets: int = coded(
         default=20,
@@ -172,7 +172,7 @@ class StreamParameters:
         metavar="M",
         kind=kinds.block_packets,
         only=(CODED,),
-        help="source packets a block",
+        help="source packets per block",
     )
     tolerance: float = coded(
         flag="--static-tolerance",
@@ -180,7 +180,7 @@ class StreamParameters:
         default=0.05,
         kind=kinds.share,
         only=(CODED,),
-        help="loss tolerated at rest",
+        help="loss tolerated in steady state",
     )
     decoding_error_rate: float = coded(
         default=1e-5,
@@ -197,13 +197,15 @@ class StreamParameters:
         only=(CODED,),
         help="order of the labels",
     )
-    symbol_bytes: int = coded(default=256, kind=kinds.symbol_bytes, help="bytes of a coded symbol")
+    symbol_bytes: int = coded(
+        default=256, kind=kinds.symbol_bytes, help="length of a coded symbol in bytes"
+    )
     playback_s: float = coded(
         default=None,
         flag="--playback-buffer",
         kind=kinds.buffering,
         only=(CODED,),
-        help="playback buffer (default 0.4 s, or 4 blocks' time where that is longer)",
+        help="playback buffer (default 0.4 s, or the time of 4 blocks if that is longer)",
     )
     most_overhead: float | None = coded(
         flag="--max-overhead",
@@ -378,20 +380,20 @@ class StreamOptions(CodingOptions):
         metavar=f"each-link|none|poisson:...|{FAULT_WORDS}|FILE",
         only=(NOT_PROBING,),
         help="default {default}; poisson:rate=R,lasts=S: every loaded cable fails R times a second "
-        "for S s, overlaps included",
+        "for S s; failures may overlap",
     )
     fault_kind: FaultKind = failing(
         default="down",
         choices=("down", "blackhole", "loss"),
         only=(NOT_PROBING, _EACH_LINK),
-        help="of each-link",
+        help="each-link: how links fail",
     )
     fault_loss: float = failing(
         default=0.5,
         kind=kinds.fraction,
         metavar="FRACTION",
         only=(CODED, Only(when=_fails_each_link_by_loss, needs="--fault-kind loss")),
-        help="of --fault-kind loss",
+        help="share of packets that --fault-kind loss loses",
     )
     one_way: bool = failing(
         default=False,
@@ -404,7 +406,7 @@ class StreamOptions(CodingOptions):
         kind=kinds.points,
         metavar="POINTS",
         only=(CODED, NOT_PROBING, _EACH_LINK),
-        help="of measured loss, in points",
+        help="each-link: precision of the measured loss, in percentage points",
     )
     links: int | None = failing(
         flag="--max-faults",
@@ -461,14 +463,15 @@ class StreamRunOptions:
         choices=("fifo", "priority"),
         only=(CODED, NOT_PROBING),
         switches_only=True,
-        help="of every link: one for all, or streams before TCP (emulation; default {default})",
+        help="queues of every link: one for all packets, or streams before TCP "
+        "(emulation; default {default})",
     )
     mtu: int = ends(
         default=1500,
         kind=kinds.mtu_bytes,
         only=(CODED, NOT_PROBING),
         switches_only=True,
-        help="of every interface, bytes",
+        help="maximum size of an IP packet in bytes",
     )
     pcap: Sequence[str] = running(
         default=(),
@@ -516,15 +519,17 @@ class MobilityOptions(CodingOptions):
         default=20,
         flag="--frames",
         kind=kinds.some,
-        only=(Only(when=_has_one_network, needs="one mobile network, not one file a frame"),),
-        help="of a mobile network",
+        only=(
+            Only(when=_has_one_network, needs="one mobile network, not one file for each frame"),
+        ),
+        help="number of frames of a mobile network",
     )
     frame_s: float = ends(
         flag="--frame-duration",
         default="5",
         kind=kinds.answering,
         metavar="S",
-        help="how long each lasts",
+        help="duration of a frame",
     )
     warm_up_s: float = option(
         default=0.8, listed=False, help="seconds before the first frame begins to count down"
@@ -551,7 +556,7 @@ class MobilityOptions(CodingOptions):
         help="capillary: the first K layers (default {default}; 0: all)",
     )
     rate_pps: float = coded(
-        flag="--packet-rate", default="50", kind=kinds.rate_pps, help="source packets a second"
+        flag="--packet-rate", default="50", kind=kinds.rate_pps, help="source packets per second"
     )
     faults: FaultsLike | PoissonFaults = failing(
         default="none", metavar="none|poisson:rate=R,lasts=S", help="random failures in addition"

@@ -222,7 +222,7 @@ def check_faults_in_duration(plan: StreamPlan) -> None:
         if fault.start_s >= plan.duration_s:
             raise InputError(
                 f"fault on {label_of(fault.link)}: it begins at {fault.start_s:g} s, and the "
-                f"stream is over after {plan.duration_s:g} s; make the stream longer, or the "
+                f"stream ends after {plan.duration_s:g} s; make the stream longer, or the "
                 "fault earlier"
             )
 
@@ -504,7 +504,7 @@ def check_delays(theory: StreamTheory) -> None:
         raise InputError(
             f"a block of {stream.source_packets} packets takes {stream.block_s:g} s at "
             f"{stream.rate_pps:g} packets/s, and the longest path {path_s:g} s; the playback "
-            f"buffer is {stream.playback_s:g} s, so that no block is there in time: "
+            f"buffer is {stream.playback_s:g} s, so that no block would arrive in time: "
             f"give a buffer of {stream.block_s + 3 * path_s:g} {_OR_MORE}"
         )
     if path_s > stream.playback_s / 3 + _ROUNDING_S:
@@ -529,8 +529,8 @@ def check_parity_comes(theory: StreamTheory) -> None:
         raise InputError(
             f"{cause} under a playback buffer of {stream.playback_s:g} s; a block of "
             f"{stream.source_packets} packets at {stream.rate_pps:g} packets/s takes "
-            f"{stream.block_s:g} s, and its parity as long again, so that the code could repair "
-            f"nothing in time: give a buffer of {min_buffer_s:g} {_OR_MORE}"
+            f"{stream.block_s:g} s, and its parity takes as long again; lost packets would be "
+            f"repaired too late: give a buffer of {min_buffer_s:g} {_OR_MORE}"
         )
 
 
