@@ -179,8 +179,8 @@ class FrameSender:
 class DatagramReceiver:
     """Reads the datagrams that wait in a socket, in order of arrival.
 
-    The socket may not be connected to reject other senders: it would receive datagrams of one
-    source port only, and the source port is the label.
+    Other senders are rejected here, and not by connecting the socket: a connected socket receives
+    datagrams from one source port only, and the source port is the label.
 
     Args:
         sock: The socket.

@@ -76,8 +76,8 @@ class PacketReader:
     def read(self, data: bytes) -> Fields | None:  # noqa: PLR0914 - the fields of a header
         """Return the fields of a packet, or None if it is rejected.
 
-        This runs for every packet. The usual packet is therefore checked here at once, without a
-        call of ``decode_header``. Fields that most often differ are compared first.
+        This runs for every packet. A valid packet is therefore recognized here, without a call of
+        ``decode_header``, which finds the reason for which another one is rejected.
         """
         data = as_bytes(data)
         if len(data) == self._packet_bytes:

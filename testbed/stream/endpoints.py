@@ -39,9 +39,11 @@ from testbed.stream.prediction.path_delays import (
 from testbed.stream.prediction.stream_theory import StreamTheory
 from topologies.text.json_types import Json, JsonObject
 
-# The number of the window of the keystream in which a payload begins. Knuth's multiplier, which has
-# no factor in common with the number of windows, moves it far from one payload to the next.
+# Number of positions in the keystream at which a payload can begin.
 _WINDOWS = 4096
+
+# The position of a payload is its index times this, modulo the number of positions. Knuth's
+# multiplicative hash moves the position far from one payload to the next.
 _WINDOW_MULTIPLIER = 2654435761
 
 # Losses must be spread over this time before the sender is certain of a failure. A switch that
@@ -142,8 +144,8 @@ def block_size_control(plan: StreamPlan, *, interleaved: bool = True) -> BlockSi
 
     - If N is fixed, it never changes.
     - A sender that diagnoses finds out from the labels of lost packets which link has failed.
-    - Otherwise N follows an estimate of the loss, as it also does for losses that no failure
-      explains.
+    - Otherwise N follows an estimate of the loss. It also does so while nodes move, and for losses
+      that no failure explains.
 
     Args:
         plan: The plan of the stream.
