@@ -147,7 +147,7 @@ class Wire:
         self.arriving.bind((ADDRESSES[1], STREAM_UDP_PORT))
         self.stream, self.frames = stream, FrameSender(raw, template)
         self.datagrams = DatagramReceiver(
-            self.arriving, most=MOST, timestamps=True, peer=ADDRESSES[0]
+            self.arriving, limit=MOST, timestamps=True, peer=ADDRESSES[0]
         )
         frame_bytes = template.header_bytes + HEADER_BYTES + stream.symbol_bytes
         self.ready = Messages(np.zeros((MOST_SENT, frame_bytes), np.uint8))

@@ -1,6 +1,8 @@
-"""Packet-level forward error correction: Reed-Solomon blocks, exact block sizes, redundancy requirement, wire format.
+"""Packet-level forward error correction.
 
-Pure and without I/O: sockets, Scapy and shared libraries are in ``fec.adapters``.
+The package contains a Reed-Solomon code, exact block sizes, the redundancy overall requirement
+(ROR), and the protocol of a coded stream. It does no I/O: sockets, Scapy and shared libraries are
+in ``fec.adapters``.
 """
 
 from fec.code.reed_solomon import ReedSolomonCode

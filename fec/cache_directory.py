@@ -1,4 +1,4 @@
-"""The user's directory of compiled code, which is loaded as code: nobody else may write into it."""
+"""The user's directory of compiled code, which no other user may write into."""
 
 import contextlib
 import functools
@@ -15,18 +15,18 @@ _CACHE = ("parallel-communications-testbed", "numba")
 def own_cache() -> str:
     """Return the user's cache directory, and create it if it is missing.
 
-    Each folder from / to it must belong to the user or to root, and nobody else may write into it:
-    another user could exchange what is in it, and it is loaded as code. No folder that exists is
-    changed, and no link below the user's own cache directory is followed.
+    Each folder on its path must belong to the user or to root, and no other user may write into it.
+    Otherwise another user could replace files that are loaded as code. Existing folders are not
+    changed, and symbolic links below the user's own cache directory are not followed.
 
     Returns:
-        The path, or "" if another user has a say in it (HOME is theirs), or it cannot be created.
+        The path, or "" if another user could change it, or it cannot be created.
     """
     try:
         base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute()
         owners = _trusted_owners(base)
         for folder in (base, *base.parents):
-            # A link is as safe as the folder in which it lies.
+            # A symbolic link is as safe as the folder that contains it.
             if os.path.lexists(folder) and folder.lstat().st_uid not in owners:
                 return ""
         directory = base.resolve().joinpath(*_CACHE)
@@ -41,12 +41,13 @@ def own_cache() -> str:
 
 
 def _only_for(folder: Path, owners: Collection[int], *, sticky_suffices: bool) -> bool:
-    """Return whether only the owners can exchange what is in the folder, which may not be a link.
+    """Return whether only the owners can replace the contents of a folder.
 
     Args:
-        folder: The folder.
+        folder: The folder, which may not be a symbolic link.
         owners: User ids.
-        sticky_suffices: The folder may be one like /tmp, in which nobody can exchange our folder.
+        sticky_suffices: The folder may be one like /tmp, in which users cannot replace the files of
+            others.
     """
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid not in owners:
@@ -66,8 +67,8 @@ def _uid_map() -> str:
 def _trusted_owners(base: Path) -> set[int]:
     """Return the ids of root and this user.
 
-    In a user namespace, as of a sandbox, all other users have one id, root too. It is trusted if
-    the folder is below the home directory that the system knows.
+    In a user namespace, such as that of a sandbox, all other users, including root, have the same
+    id. It is trusted if the folder is below the home directory in the system's user database.
     """
     owners = {0, os.geteuid()}
     inside, outside, count = map(int, _uid_map().split()[:3])

@@ -1,36 +1,49 @@
-"""Errors of fec: the caller's mistakes, symbols that do not suffice, and packets that are not ours.
+"""The errors of ``fec``: invalid arguments, too few symbols, and invalid packets.
 
-Every message is one line that says what, where and how to fix it.
+Every message is one line that says what is wrong, where, and how to fix it.
 """
 
 
 class FecError(ValueError):
-    """Root of the package's errors; raised itself for a parameter that cannot be used."""
+    """An argument is invalid. The other errors of the package are subclasses."""
 
 
 class NotDecodable(FecError):
-    """Fewer symbols than the block has source symbols: ``received`` of ``needed``."""
+    """A block has fewer symbols than source symbols.
+
+    Attributes:
+        received: Number of symbols received.
+        needed: Number of source symbols.
+    """
 
     def __init__(self, received: int, needed: int) -> None:
         super().__init__(
-            f"block not decodable: {received} of its symbols received, {needed} needed; wait for more"
+            f"block not decodable: {received} of its symbols received, {needed} needed; "
+            "wait for more"
         )
         self.received = received
         self.needed = needed
 
 
 class EngineUnavailable(FecError):
-    """A Reed-Solomon engine that this machine is missing, with what to install."""
+    """A Reed-Solomon engine is missing on this machine. The message says what to install."""
 
 
 class MalformedPacket(FecError):
-    """Bytes that are not a packet of this protocol. ``reason``, a short word to count rejections under:
+    """Bytes are not a valid packet of this protocol.
 
-    truncated: shorter than its header; version: of another version of the protocol, or no packet of it at all; type:
-    unknown, or one that contradicts the symbol id; flags: one that this version does not define; length: longer or
-    shorter than its length fields say; checksum: damaged on the way, or forged; key: sealed with another key than this
-    side's, or without one, or with one where this side has none; block: parameters that no encoder makes (k = 0, k > N,
-    a symbol id above 254); path: a loss report on one that cannot be, numbered 0, or more of them than fit.
+    Attributes:
+        reason: A short word, by which rejected packets are counted:
+
+            - truncated: The packet is shorter than its header.
+            - version: It has another version of the protocol, or is no packet of it.
+            - type: The type is unknown, or contradicts the symbol id.
+            - flags: This version does not define one of the flags.
+            - length: The packet is longer or shorter than its length fields say.
+            - checksum: It was corrupted in transit, or forged.
+            - key: It is sealed with another key than this side's, or only one side has a key.
+            - block: No encoder generates these parameters (k = 0, k > N, a symbol id above 254).
+            - path: A loss report has counts of a path with number 0, or of too many paths.
     """
 
     def __init__(self, reason: str, message: str) -> None:

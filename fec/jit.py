@@ -1,14 +1,15 @@
-"""Algorithms compiled to machine code: entries that Python calls, each compiled together with its steps.
+"""Compiles algorithms to machine code.
 
-An entry and its steps are plain functions of numbers and arrays, which tests run as they are.
-A call of an entry takes the first of these that is possible:
+An entry is a function that Python calls, and that is compiled together with the functions that it
+calls, its steps. They are plain functions of numbers and arrays, which tests run uncompiled.
+A call of an entry runs the first of these that is possible:
 
-1. the routine of ``kernels-x86-64-v3.so``, which is made with a wheel and by ``make kernels``;
-2. the code that numba compiles at the first use, which takes seconds, and keeps for the next time;
-3. the plain function, if numba is not installed.
+1. The routine of ``kernels-x86-64-v3.so``, which is built with a wheel and by ``make kernels``.
+2. The code that numba compiles at the first use. This takes seconds, and numba caches the result.
+3. The plain function, if numba is not installed.
 
-The library spares the import of numba, which takes half a second, and the compilation.
-See docs/dev/compile.md for what each is worth.
+The library avoids the import of numba, which takes half a second, and the compilation.
+docs/dev/compile.md compares their speed.
 """
 
 from __future__ import annotations
@@ -31,24 +32,27 @@ import numpy as np
 
 from fec.cache_directory import own_cache
 
-#: Says at level INFO that code is being compiled, and warns of what makes algorithms slow.
+# Reports at level INFO that code is being compiled, and warns if algorithms are slow.
 LOGGER = logging.getLogger(__name__)
 
 KERNELS = Path(__file__).with_name("kernels-x86-64-v3.so")
 KERNELS_DIGEST = KERNELS.with_name("kernels-x86-64-v3.sha256")
+
 # The flags of x86-64-v3 in /proc/cpuinfo.
 PROCESSOR = frozenset(["avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"])
-# A routine takes words of 64 bits: its result, whether it has returned, then the arguments.
+
+# A routine is called with words of 64 bits: one for its result, one that it sets when it returns,
+# and then the arguments.
 RESULT, RETURNED, FIRST_ARGUMENT = range(3)
 
 
 def compiled_entry(entry: Callable[..., Any], **options: Any) -> Any:
-    """Return the entry compiled with the steps that it calls, or plain if ``NUMBA_DISABLE_JIT`` is set.
+    """Return a function as a compiled entry, or plain if ``NUMBA_DISABLE_JIT`` is set.
 
     Args:
         entry: A function of numbers, arrays and (named) tuples of them. It returns a number or
-            None, as its annotation says, and writes into its arrays whatever else it computes.
-        options: Those of ``CompiledEntry``.
+            None, as its annotation says, and writes its other results into its arrays.
+        options: The options of ``CompiledEntry``.
     """
     if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
         return _plain(entry)
@@ -56,11 +60,13 @@ def compiled_entry(entry: Callable[..., Any], **options: Any) -> Any:
 
 
 class CompiledEntry:
-    """An entry with the steps that it calls, found by their names in the code.
+    """A compiled function with the steps that it calls, which are found by their names in the code.
 
     Attributes:
-        called: If set, it is told of each call before the call: symbol, entry, arguments.
-        missed: If set, it is told of each call of what is not in the library, after the call.
+        called: If set, it is called before each call, with symbol, entry and arguments.
+        missed: If set, it is called in the same way after each call of a routine that the library
+            does not have.
+        steps: The entry and its steps.
     """
 
     called: Callable[[str, CompiledEntry, tuple[Any, ...]], None] | None = None
@@ -81,7 +87,7 @@ class CompiledEntry:
             entry: The function that Python calls.
             teach: Called before numba compiles.
             taught: Functions that numba knows after ``teach``.
-            inline: Steps whose code numba shall put where they are called.
+            inline: Steps that numba compiles into their callers.
             options: Options of ``numba.njit`` for the entry and its steps.
         """
         self.steps = steps_of(entry, taught)
@@ -91,6 +97,7 @@ class CompiledEntry:
         self._routines: dict[tuple[Any, ...], Callable[[list[int]], Any] | None] = {}
 
     def __call__(self, *arguments: Any) -> Any:
+        """Run the routine for arguments of these kinds, which numba compiles if necessary."""
         kinds, raw_words = _flatten(arguments)
         key = tuple(kinds)
         if CompiledEntry.called:
@@ -107,21 +114,28 @@ class CompiledEntry:
 
     def symbol(self, kinds: Iterable[Any]) -> str:
         """Return the name of the routine for arguments of these kinds."""
-        text = repr([kind.descr if isinstance(kind, np.dtype) else kind for kind in kinds])
+        descriptions = []
+        for kind in kinds:
+            descriptions.append(kind.descr if isinstance(kind, np.dtype) else kind)
+        text = repr(descriptions)
         digest = hashlib.sha256((self.digest + text).encode()).hexdigest()[:16]
         return f"{self.steps[0].__name__}_{digest}"
 
     @functools.cached_property
     def digest(self) -> str:
-        """A digest of the source of all steps, of what they refer to, and of what numba is taught."""
-        taught = Path(self._teach.__code__.co_filename).read_bytes() if self._teach else b""
-        return hashlib.sha256(taught + fingerprint(self.steps).encode()).hexdigest()[:16]
+        """A digest of the source of all steps, of what they refer to, and of ``teach``'s module."""
+        source = fingerprint(self.steps).encode()
+        if self._teach:
+            source = Path(self._teach.__code__.co_filename).read_bytes() + source
+        return hashlib.sha256(source).hexdigest()[:16]
 
     @functools.cached_property
     def result(self) -> str:
         """The type of the result by its annotation: int, float, bool or None."""
         kind = self.steps[0].__annotations__.get("return", "int")
-        return kind if isinstance(kind, str) else getattr(kind, "__name__", "None")
+        if isinstance(kind, str):
+            return kind
+        return getattr(kind, "__name__", "None")
 
     @functools.cached_property
     def by_numba(self) -> Any:
@@ -162,7 +176,9 @@ class CompiledEntry:
             if result == "None":
                 return None
             number = int(block[RESULT])
-            return bool(number) if result == "bool" else number
+            if result == "bool":
+                return bool(number)
+            return number
 
         return routine
 
@@ -196,8 +212,10 @@ def _add(value: Any, kinds: list[Any], raw_words: list[int]) -> None:
         kinds.append(None)
     else:
         kinds.append(value.dtype if isinstance(value, np.generic) else type(value).__name__)
-        real = isinstance(value, float | np.floating)
-        raw_words.append(int(np.float64(value).view(np.int64)) if real else int(value))
+        if isinstance(value, float | np.floating):
+            raw_words.append(int(np.float64(value).view(np.int64)))
+        else:
+            raw_words.append(int(value))
 
 
 def _plain(entry: Callable[..., Any]) -> Callable[..., Any]:
@@ -215,18 +233,20 @@ def _plain(entry: Callable[..., Any]) -> Callable[..., Any]:
 
 def as_records(tables: Any) -> Any:
     """Return the same arrays, alone or in named tuples, with fields of records as attributes."""
-    if isinstance(tables, np.ndarray):
-        return tables.view(np.recarray) if tables.dtype.names else tables
-    return tables._make(map(as_records, tables)) if hasattr(tables, "_make") else tables
+    if isinstance(tables, np.ndarray) and tables.dtype.names:
+        return tables.view(np.recarray)
+    if hasattr(tables, "_make"):
+        return tables._make(map(as_records, tables))
+    return tables
 
 
 def compiled(function: Callable[..., Any], **options: Any) -> Any:
-    """Return ``numba.njit(**options)`` of the function, kept in a cache directory of the user's.
+    """Return ``numba.njit(**options)`` of the function, cached in a directory of the user.
 
-    That is ``NUMBA_CACHE_DIR``, else ``parallel-communications-testbed/numba`` in
-    ``XDG_CACHE_HOME``, else in ``~/.cache``: the source tree may be read-only. If no directory can
-    be written, or it belongs to another user, who could put code into it, the code is compiled
-    again in every process.
+    The directory is ``NUMBA_CACHE_DIR``, or else ``parallel-communications-testbed/numba`` in
+    ``XDG_CACHE_HOME`` or in ``~/.cache``. It is not in the source tree, which may be read-only. If
+    the directory cannot be written, or if it belongs to another user, who could put code into it,
+    every process compiles the code again.
     """
     numba = _numba()
     _announce_compilations()
@@ -242,9 +262,9 @@ def compiled(function: Callable[..., Any], **options: Any) -> Any:
 def _numba() -> Any:
     """Import numba, configured by the environment alone; return None if it is not installed.
 
-    numba takes settings from ``.numba_config.yaml`` in the current directory, too, now and before
-    each compilation. Among them is the directory whose compiled code it loads, and the file may be
-    another user's. numba has no public setting that turns this off.
+    numba also reads settings from ``.numba_config.yaml`` in the current directory, now and before
+    each compilation. They include the directory from which it loads compiled code, and the file may
+    belong to another user. numba has no public setting that turns this off.
     """
     try:
         import numba
@@ -259,7 +279,7 @@ def _numba() -> Any:
 
 @functools.cache
 def _announce_compilations() -> None:
-    """Log one line when this process first compiles something, as numba's events tell."""
+    """Log one line when this process first compiles something; numba reports it by an event."""
     from numba.core import event
 
     class Announcer(event.Listener):  # type: ignore[misc]
@@ -280,8 +300,8 @@ def _announce_compilations() -> None:
 def kernels() -> ctypes.CDLL | None:
     """Return the library of compiled routines, or None if it cannot be used.
 
-    That is so on another processor, and if ``TESTBED_KERNELS`` is "numba". A file with another
-    digest than the one beside it is damaged: a shortened one would end the process by a signal.
+    It cannot be used on another processor, or if ``TESTBED_KERNELS`` is "numba". A file whose
+    digest differs from the stored one is damaged: a truncated one would kill the process.
     """
     if os.environ.get("TESTBED_KERNELS") == "numba":
         return None
@@ -374,8 +394,10 @@ def fingerprint(steps: Iterable[FunctionType]) -> str:
 
 def _fields_of(kind: Any) -> list[Any]:
     """Return the names of a named tuple's fields, each with those of its own fields."""
-    kinds = get_type_hints(kind) if hasattr(kind, "_fields") else {}
-    return [(name, _fields_of(kinds.get(name))) for name in getattr(kind, "_fields", ())]
+    if not hasattr(kind, "_fields"):
+        return []
+    kinds = get_type_hints(kind)
+    return [(name, _fields_of(kinds.get(name))) for name in kind._fields]
 
 
 def _text_of(step: FunctionType) -> str:

@@ -1,7 +1,7 @@
-"""Where fec meets the outside: shared libraries, compiled kernels, Scapy, sockets."""
+"""Connects ``fec`` with shared libraries, Scapy and sockets."""
 
 import logging
 
-# While it is imported, Scapy reads a list of 40,000 vendors that nobody needs here. If memory is out,
-# it would print a traceback for each line.
+# During its import, Scapy reads a list of 40,000 vendors, which is not used here. If memory is
+# exhausted, it would print a traceback for each line.
 logging.getLogger("scapy.loading").setLevel(logging.ERROR)

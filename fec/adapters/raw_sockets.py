@@ -1,8 +1,11 @@
-"""Sockets of the stream's ends: labelled frames out of a raw socket, datagrams in. Sockets come opened.
+"""The sockets of a stream's ends: labelled frames are sent, and datagrams received.
 
-A UDP socket has one source port, so labelled packets leave as whole Ethernet frames: Scapy designs the headers once for
-each length, the data path writes the label into them. Compiled ends send and receive rows of an array, many a call, by
-sendmmsg and recvmmsg of the C library, as 64-bit Linux lays them out.
+The caller opens the sockets. A UDP socket has one source port, so packets with different labels are
+sent as complete Ethernet frames through a raw socket: Scapy generates the headers once for each
+length, and the label is written into them.
+
+The rows of an array are sent and received many at a time, with sendmmsg and recvmmsg of the C
+library. Their structures are those of 64-bit Linux.
 """
 
 import ctypes
@@ -21,138 +24,207 @@ from numpy.typing import NDArray
 from fec.adapters.scapy_layer import FrameTemplate
 from fec.protocol.batches import BatchReceiver
 
+# The errors of a packet socket if the interface drops the frame or is down.
 REFUSALS = (errno.ENOBUFS, errno.ENETDOWN)
-"""A packet socket's answers where the interface drops the frame or is down."""
 
 _LABEL = struct.Struct(">H")
-_SO_MEMINFO, _DROPS_INDEX = 55, 8
+
+# Socket option with counters, and the position of the number of dropped datagrams among them.
+_SO_MEMINFO = 55
+_DROPS_INDEX = 8
+
+# Socket option that makes the kernel stamp each datagram with the time of its arrival, and the
+# stamp (struct timespec).
 _SO_TIMESTAMPNS = 35
 _TIMESPEC = struct.Struct("@ll")
-_WORDS = ("iov", "iov_count", "control", "control_bytes", "flags")
+
+# struct mmsghdr, with the alignment of C.
 _MESSAGE = np.dtype(
-    [("name", "u8"), ("name_bytes", "u4"), *((name, "u8") for name in _WORDS), ("length", "u4")],
-    True,
+    [
+        ("name", "u8"),
+        ("name_bytes", "u4"),
+        ("iov", "u8"),
+        ("iov_count", "u8"),
+        ("control", "u8"),
+        ("control_bytes", "u8"),
+        ("flags", "u8"),
+        ("length", "u4"),
+    ],
+    align=True,
 )
-"""struct mmsghdr."""
-_NAME_BYTES, _CONTROL_BYTES = 16, 32
-"""struct sockaddr_in; a time stamp's control message."""
+
+# Size of struct sockaddr_in, and of the control message of a time stamp.
+_NAME_BYTES = 16
+_CONTROL_BYTES = 32
+
+# Longest UDP datagram.
+_MAX_DATAGRAM_BYTES = 65536
+
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.sendmmsg.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_uint, ctypes.c_int)
 _libc.recvmmsg.argtypes = (*_libc.sendmmsg.argtypes, ctypes.c_void_p)
 
 
 class Messages:
-    """Each row of an array as a message."""
+    """The rows of an array as messages of sendmmsg and recvmmsg.
+
+    Attributes:
+        rows: The array; each row is the content of a message.
+        table: The headers of the messages (struct mmsghdr).
+    """
 
     def __init__(self, rows: NDArray[np.uint8]) -> None:
-        self.rows, self._parts = rows, np.empty((len(rows), 2), np.uint64)
-        self._parts[:, 0], self._parts[:, 1] = addresses_of(rows), rows.shape[1]
+        self.rows = rows
+        # The address and the length of each row (struct iovec).
+        self._vectors = np.empty((len(rows), 2), np.uint64)
+        self._vectors[:, 0] = addresses_of(rows)
+        self._vectors[:, 1] = rows.shape[1]
         self.table = np.zeros(len(rows), _MESSAGE)
-        self.table["iov"], self.table["iov_count"] = addresses_of(self._parts), 1
-        self._at = self.table.ctypes.data
+        self.table["iov"] = addresses_of(self._vectors)
+        self.table["iov_count"] = 1
+        self._table_address = self.table.ctypes.data
 
     def send(self, sock: socket.socket, first: int, stop: int) -> int:
-        """Rows first .. stop - 1; how many went, before one that did not: OSError where that is the first."""
-        return self._called(
-            _libc.sendmmsg(sock.fileno(), self._at + first * _MESSAGE.itemsize, stop - first, 0)
-        )
+        """Send the rows first .. stop - 1.
+
+        Returns:
+            The number of rows that were sent before one failed.
+
+        Raises:
+            OSError: The first row failed.
+        """
+        address = self._table_address + first * _MESSAGE.itemsize
+        return self._checked(_libc.sendmmsg(sock.fileno(), address, stop - first, 0))
 
     def receive(self, sock: socket.socket) -> int:
-        """Fill the first rows with what waits; how many."""
+        """Receive waiting datagrams into the first rows, and return their number."""
         try:
-            return self._called(
-                _libc.recvmmsg(sock.fileno(), self._at, len(self.rows), socket.MSG_DONTWAIT, None)
+            return self._checked(
+                _libc.recvmmsg(
+                    sock.fileno(), self._table_address, len(self.rows), socket.MSG_DONTWAIT, None
+                )
             )
         except (BlockingIOError, InterruptedError):
             return 0
 
-    def _called(self, count: int) -> int:
+    def _checked(self, count: int) -> int:
+        """Return the result of a call of the C library, or raise its error."""
         if count < 0:
-            raise OSError(number := ctypes.get_errno(), os.strerror(number))
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
         return count
 
 
 def addresses_of(rows: NDArray[Any]) -> NDArray[np.uint64]:
-    """Where each row lies."""
+    """Return the address of each row of an array."""
     return rows.ctypes.data + np.arange(len(rows), dtype=np.uint64) * np.uint64(rows.strides[0])
 
 
 class FrameSender:
-    """Sends datagrams from one host to another as frames, each with a label as its UDP source port.
+    """Sends datagrams from one host to another as frames, with a label as UDP source port.
 
-    ``sock``: AF_PACKET, SOCK_RAW, bound to the sending interface. ``refused`` counts frames that the interface did not
-    take: its queue was full, it dropped them (a fault on the host's own cable), or it was down. They are lost like any
-    other; a UDP socket would not even tell.
+    Args:
+        sock: A socket (AF_PACKET, SOCK_RAW) that is bound to the sending interface.
+        template: The headers of the frames.
+
+    Attributes:
+        refused: Number of frames that the interface did not accept: its queue was full, it dropped
+            them (a fault of the host's own cable), or it was down. They are lost. A UDP socket
+            would not report them.
     """
 
     def __init__(self, sock: socket.socket, template: FrameTemplate) -> None:
-        self._sock, self.template = sock, template
+        self._sock = sock
+        self.template = template
         self.refused = 0
+        # Headers by the length of the payload.
         self._headers: dict[int, bytearray] = {}
 
     def send(self, label: int, payload: bytes) -> None:
-        """One datagram; blocks while the socket's own buffer is full."""
+        """Send one datagram; wait while the socket's buffer is full."""
         headers = self._headers.get(len(payload))
         if headers is None:
-            headers = self._headers[len(payload)] = bytearray(
-                self.template.headers_for(len(payload))
-            )
+            headers = bytearray(self.template.headers_for(len(payload)))
+            self._headers[len(payload)] = headers
         _LABEL.pack_into(headers, self.template.label_offset, label)
         try:
             self._sock.sendmsg((headers, payload))
         except OSError as error:
-            self._refuse(error)
+            self._count_refusal(error)
 
-    def _refuse(self, error: OSError) -> None:
+    def _count_refusal(self, error: OSError) -> None:
+        """Count a frame that the interface did not accept; raise any other error again."""
         if error.errno not in REFUSALS:
             raise error
         self.refused += 1
 
     def send_rows(self, frames: Messages, labels: NDArray[Any]) -> None:
-        """The first rows, which are whole frames, one of each of these labels."""
-        done = 0
-        while done < len(labels):
+        """Send one frame for each label, from the first rows on.
+
+        Args:
+            frames: Rows that contain complete frames, with their labels.
+            labels: The labels of the frames; only their number matters here.
+        """
+        sent = 0
+        while sent < len(labels):
             try:
-                done += frames.send(self._sock, done, len(labels))
+                sent += frames.send(self._sock, sent, len(labels))
             except InterruptedError:
                 continue
             except OSError as error:
-                self._refuse(error)
-                done += 1
+                self._count_refusal(error)
+                sent += 1
 
 
 class DatagramReceiver:
-    """Takes what is in a datagram socket, without waiting.
+    """Reads the datagrams that wait in a socket, in order of arrival.
 
-    ``largest``: bytes of the longest datagram expected (a longer one is cut off there, and fails its checks);
-    ``timestamps``: have the kernel stamp each datagram as it arrives (CLOCK_REALTIME), so that a receiver that was kept
-    waiting still knows when; ``peer``: an IPv4 address, what others send is counted in ``foreign`` and thrown away. (A
-    socket that is connected takes datagrams of one port only, and their source port is their label.) Without loss of
-    order. ``until_s``: all that came earlier was taken: the time of the last one where more may wait, else infinity.
+    Other senders are rejected here, and not by connecting the socket: a connected socket receives
+    datagrams from one source port only, and the source port is the label.
+
+    Args:
+        sock: The socket.
+        limit: Maximum number of datagrams that are read at once.
+        largest: Maximum length of a datagram in bytes. A longer one is truncated, and fails its
+            checks.
+        timestamps: The kernel stamps each datagram with the time of its arrival (CLOCK_REALTIME).
+            The time is correct even if the process was delayed.
+        peer: IPv4 address of the only sender whose datagrams are accepted; None for every sender.
+
+    Attributes:
+        foreign: Number of datagrams from other senders, which were discarded.
+        until_s: Time until which all datagrams have been read: the arrival of the last one if more
+            may wait, and otherwise infinity.
     """
 
     def __init__(
         self,
         sock: socket.socket,
         *,
-        most: int = 64,
+        limit: int = 64,
         largest: int = 2048,
         timestamps: bool = False,
         peer: str | None = None,
     ) -> None:
-        self._sock, self._most, self._largest, self._peer = sock, most, largest, peer
+        self._sock = sock
+        self._limit = limit
+        self._largest = largest
+        self._peer = peer
         self._control_bytes = socket.CMSG_SPACE(_TIMESPEC.size) if timestamps else 0
         self._stamps: list[bytes] = []
         self._ports: list[int] = []
-        self.foreign, self.until_s = 0, math.inf
+        self.foreign = 0
+        self.until_s = math.inf
         if timestamps:
             sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
 
     def receive(self) -> list[bytes]:
-        """At most ``most`` waiting datagrams, in order of arrival; empty where none waits, or none of the peer's."""
-        found: list[bytes] = []
-        self._stamps, self._ports, self.until_s = [], [], math.inf
-        for _ in range(self._most):
+        """Return the waiting datagrams of the peer; the list is empty if there are none."""
+        datagrams: list[bytes] = []
+        self._stamps = []
+        self._ports = []
+        self.until_s = math.inf
+        for _ in range(self._limit):
             try:
                 data, control, _, source = self._sock.recvmsg(
                     self._largest, self._control_bytes, socket.MSG_DONTWAIT
@@ -164,22 +236,29 @@ class DatagramReceiver:
                     self.foreign += 1
                     continue
                 self._ports.append(source[1])
-            found.append(data)
+            datagrams.append(data)
             self._stamps += [stamp for _, _, stamp in control]
         else:
             if self._control_bytes:
                 self.until_s = _seconds(control[0][2])
-        return found
+        return datagrams
 
     def arrival_times_s(self, count: int) -> list[float]:
-        """When the first ``count`` datagrams of the last ``receive`` reached the kernel: seconds of CLOCK_REALTIME.
+        """Return the times at which datagrams of the last ``receive`` reached the kernel.
 
-        Only with ``timestamps``. Take time.clock_gettime(CLOCK_REALTIME) - time.monotonic() for the other clock.
+        The receiver must have ``timestamps``. The times are seconds of CLOCK_REALTIME. Subtract
+        ``time.clock_gettime(CLOCK_REALTIME) - time.monotonic()`` for the monotonic clock.
+
+        Args:
+            count: Number of datagrams, from the first one on.
         """
         return list(map(_seconds, self._stamps[:count]))
 
     def source_ports(self) -> list[int]:
-        """Of the datagrams of the last ``receive``; only with ``peer``."""
+        """Return the source ports of the datagrams of the last ``receive``.
+
+        The receiver must have a ``peer``.
+        """
         return self._ports
 
 
@@ -189,47 +268,68 @@ def _seconds(stamp: bytes) -> float:
 
 
 class RowReceiver:
-    """``DatagramReceiver`` with the kernel's time stamps into a batch, with their lengths and times (of
-    CLOCK_REALTIME). ``peer``: whose alone are taken."""
+    """Reads the datagrams that wait in a socket into the rows of a batch.
+
+    Lengths and times of arrival (CLOCK_REALTIME, stamped by the kernel) are written to the batch.
+
+    Args:
+        sock: The socket.
+        batch: The batch, whose number of rows is the maximum number of datagrams at once.
+        peer: IPv4 address of the only sender whose datagrams are accepted.
+
+    Attributes:
+        foreign: Number of datagrams from other senders, which were discarded.
+        until_s: As of ``DatagramReceiver``.
+    """
 
     until_s = math.inf
 
     def __init__(self, sock: socket.socket, batch: BatchReceiver, peer: str) -> None:
         rows = batch.rows
-        self._sock, self._messages, self._batch, self.foreign = sock, Messages(rows), batch, 0
+        self._sock = sock
+        self._messages = Messages(rows)
+        self._batch = batch
+        self.foreign = 0
         self._peer = int.from_bytes(socket.inet_aton(peer), sys.byteorder)
+        # struct sockaddr_in has the IP address in its second word. The control message has the time
+        # stamp after a header of 16 bytes.
         self._names = np.zeros((len(rows), _NAME_BYTES // 4), np.uint32)
         self._control = np.zeros((len(rows), _CONTROL_BYTES // 8), np.int64)
         table = self._messages.table
-        table["name"], table["control"] = addresses_of(self._names), addresses_of(self._control)
+        table["name"] = addresses_of(self._names)
+        table["control"] = addresses_of(self._control)
         sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
 
     def receive(self) -> int:
-        """Take what waits, as many as there are rows; how many are the peer's."""
-        table, batch = self._messages.table, self._batch
-        table["name_bytes"], table["control_bytes"] = _NAME_BYTES, _CONTROL_BYTES
+        """Read waiting datagrams into the first rows, and return the number of the peer's."""
+        table = self._messages.table
+        batch = self._batch
+        # The kernel replaces these lengths by those of the last datagram.
+        table["name_bytes"] = _NAME_BYTES
+        table["control_bytes"] = _CONTROL_BYTES
         count = self._messages.receive(self._sock)
         batch.lengths[:count] = table["length"][:count]
         batch.times[:count] = self._control[:count, 2] + self._control[:count, 3] * 1e-9
         self.until_s = batch.times[-1].item() if count == len(batch.times) else math.inf
-        own = np.flatnonzero(self._names[:count, 1] == self._peer)
-        if len(own) < count:
-            self.foreign += count - len(own)
-            for held in (batch.rows, batch.lengths, batch.times):
-                held[: len(own)] = held[own]
-        return len(own)
+        peer_rows = np.flatnonzero(self._names[:count, 1] == self._peer)
+        peer_count = len(peer_rows)
+        if peer_count < count:
+            self.foreign += count - peer_count
+            for values in (batch.rows, batch.lengths, batch.times):
+                values[:peer_count] = values[peer_rows]
+        return peer_count
 
 
-def waiting_datagrams(sock: socket.socket, most: int = 256) -> Iterator[bytes]:
-    """What is in a non-blocking socket, at most ``most`` datagrams."""
-    for _ in range(most):
+def waiting_datagrams(sock: socket.socket, limit: int = 256) -> Iterator[bytes]:
+    """Read the datagrams that wait in a non-blocking socket, at most ``limit``."""
+    for _ in range(limit):
         try:
-            yield sock.recv(65536)
+            yield sock.recv(_MAX_DATAGRAM_BYTES)
         except BlockingIOError:
             return
 
 
 def socket_drops(sock: socket.socket) -> int:
-    """Datagrams that found the socket's buffer full since it was opened (the last word of SO_MEMINFO)."""
-    words = sock.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, 4 * (_DROPS_INDEX + 1))
-    return int.from_bytes(words[4 * _DROPS_INDEX :], "little")
+    """Return the number of datagrams that found the socket's buffer full since it was opened."""
+    counters = sock.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, 4 * (_DROPS_INDEX + 1))
+    return int.from_bytes(counters[4 * _DROPS_INDEX :], "little")

@@ -22,10 +22,28 @@ class ReedSolomonBlocks:
     excess = 0
 
     def encoder(self, data: bytes, symbol_bytes: int) -> _Encoder:
+        """Return the encoder of a block.
+
+        Args:
+            data: The block.
+            symbol_bytes: Length of a symbol.
+
+        Raises:
+            FecError: A length is invalid.
+        """
         block(data, symbol_bytes, self.most_symbols)
         return _Encoder(data, symbol_bytes)
 
     def decoder(self, symbols: int, symbol_bytes: int) -> _Decoder:
+        """Return the decoder of a block.
+
+        Args:
+            symbols: Number of source symbols.
+            symbol_bytes: Length of a symbol.
+
+        Raises:
+            FecError: A number is out of range.
+        """
         return _Decoder(
             whole(symbols, "symbols", 1, self.most_symbols), symbol_bytes_of(symbol_bytes)
         )
@@ -33,7 +51,7 @@ class ReedSolomonBlocks:
 
 class _Encoder:
     def __init__(self, data: bytes, symbol_bytes: int) -> None:
-        source = [data[at : at + symbol_bytes] for at in range(0, len(data), symbol_bytes)]
+        source = [data[start : start + symbol_bytes] for start in range(0, len(data), symbol_bytes)]
         code = ReedSolomonCode(source_packets=len(source))
         self._symbols = [*source, *code.parity(source, len(source), _SYMBOLS)]
 
@@ -45,11 +63,11 @@ class _Decoder:
     def __init__(self, symbols: int, symbol_bytes: int) -> None:
         self._symbol_bytes = symbol_bytes
         self._code = ReedSolomonCode(source_packets=symbols)
-        self._have: dict[int, bytes] = {}
+        self._symbols: dict[int, bytes] = {}
 
     def add(self, number: int, symbol: bytes) -> bytes | None:
         octets(symbol, "symbol", self._symbol_bytes)
-        self._have[whole(number, "symbol", 0, MOST_NUMBER) % _SYMBOLS] = symbol
-        if len(self._have) < self._code.source_packets:
+        self._symbols[whole(number, "symbol", 0, MOST_NUMBER) % _SYMBOLS] = symbol
+        if len(self._symbols) < self._code.source_packets:
             return None
-        return b"".join(self._code.decode(self._have))
+        return b"".join(self._code.decode(self._symbols))

@@ -1,47 +1,49 @@
-"""Checks of the values that callers give to a code: integers, bytes, and blocks of symbols.
+"""Checks the arguments of a code: integers, bytes, and blocks of symbols.
 
-Each check raises FecError with the value and what to give instead, so that no error of the library
-below reaches the caller.
+Each check raises FecError with the value and value_name to give instead, so that the errors of the
+underlying libraries do not reach the caller.
 """
 
 from collections.abc import Collection
 from numbers import Integral
+from typing import TypeGuard
 
 from fec.errors import FecError
 
 # The largest number of a symbol: the encoding symbol id of RFC 6330 has 24 bits.
 MOST_NUMBER = (1 << 24) - 1
+
 # The largest symbol: the symbol size of RFC 6330 has 16 bits.
 MOST_SYMBOL_BYTES = 65_535
-_BYTES = (bytes, bytearray, memoryview)
 
 
-def whole(value: object, what: str, least: int, most: int) -> int:
+def whole(value: object, value_name: str, low: int, high: int) -> int:
     """Return the value as an int.
 
     numpy integers are accepted; bool and float are not.
 
     Args:
         value: The value to check.
-        what: Its name, for the error message.
-        least: Smallest accepted value.
-        most: Largest accepted value.
+        value_name: Its name, for the error message.
+        low: Smallest accepted value.
+        high: Largest accepted value.
 
     Raises:
         FecError: The value is not an integer within these limits.
     """
-    number = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
-    if number is None or not least <= number <= most:
-        raise FecError(f"{what} {str(value)[:40]!r}: give a whole number from {least} to {most}")
-    return number
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        number = int(value)
+        if low <= number <= high:
+            return number
+    raise FecError(f"{value_name} {str(value)[:40]!r}: give a whole number from {low} to {high}")
 
 
 def plain(values: Collection[object], kind: type) -> bool:
     """Return whether all values are of exactly this type.
 
-    If they are, the caller need not check them one by one, which takes longer.
+    If they are, the caller need not check each one, which takes longer.
     """
-    return [*map(type, values)].count(kind) == len(values)
+    return list(map(type, values)).count(kind) == len(values)
 
 
 def symbol_bytes_of(value: object) -> int:
@@ -49,26 +51,30 @@ def symbol_bytes_of(value: object) -> int:
     return whole(value, "symbol_bytes", 1, MOST_SYMBOL_BYTES)
 
 
-def octets(value: object, what: str, length: int | None = None) -> int:
+def octets(value: object, value_name: str, length: int | None = None) -> int:
     """Return the length of a bytes-like value.
 
     Args:
         value: The value to check.
-        what: Its name, for the error message.
+        value_name: Its name, for the error message.
         length: Required length in bytes; None for any length from 1.
 
     Raises:
         FecError: The value is not bytes-like, or has another length.
     """
-    if not isinstance(value, _BYTES) or (
-        isinstance(value, memoryview) and not (value.itemsize == 1 and value.contiguous)
-    ):
-        raise FecError(f"{what}: got a {type(value).__name__}; give bytes")
-    if len(value) != length if length is not None else not len(value):
-        raise FecError(
-            f"{what}: {len(value)} bytes; give {'at least 1 byte' if length is None else length}"
-        )
+    if not _is_bytes_like(value):
+        raise FecError(f"{value_name}: got a {type(value).__name__}; give bytes")
+    if length is None and len(value) == 0:
+        raise FecError(f"{value_name}: 0 bytes; give at least 1 byte")
+    if length is not None and len(value) != length:
+        raise FecError(f"{value_name}: {len(value)} bytes; give {length}")
     return len(value)
+
+
+def _is_bytes_like(value: object) -> TypeGuard[bytes | bytearray | memoryview]:
+    if isinstance(value, memoryview):
+        return value.itemsize == 1 and value.contiguous
+    return isinstance(value, (bytes, bytearray))
 
 
 def block(data: object, symbol_bytes: int, most_symbols: int) -> int:
@@ -86,6 +92,7 @@ def block(data: object, symbol_bytes: int, most_symbols: int) -> int:
     length = octets(data, "block")
     if length % size or length > most_symbols * size:
         raise FecError(
-            f"block of {length} bytes: give 1 to {most_symbols} symbols of {size} bytes (pad the last one)"
+            f"block of {length} bytes: "
+            f"give 1 to {most_symbols} symbols of {size} bytes (pad the last one)"
         )
     return length // size

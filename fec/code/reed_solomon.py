@@ -17,11 +17,17 @@ from fec.engines.galois_field import ORDER
 from fec.errors import FecError, NotDecodable
 
 BytesLike: TypeAlias = bytes | bytearray | memoryview
-# Symbols in one block over GF(2^8).
+
+# Maximum number of symbols of a block over GF(2^8).
 MAX_BLOCK = ORDER
 
-# Memory for prepared matrices.
+# Memory for prepared matrices, and limits of their number.
 _CACHE_BYTES = 16 << 20
+_MIN_CACHED_MATRICES = 8
+_MAX_CACHED_MATRICES = 1024
+
+# Memory for one coefficient of a prepared matrix; ISA-L's tables are the largest.
+_COEFFICIENT_BYTES = 32
 
 
 class ReedSolomonCode:
@@ -54,15 +60,18 @@ class ReedSolomonCode:
         ):
             raise FecError(
                 f"source_packets {str(source_packets)[:40]!r} is not in 1..{MAX_BLOCK - 1}: "
-                "Reed-Solomon over GF(2^8) has no larger block; RaptorQ (RFC 6330) is the code for those"
+                "Reed-Solomon over GF(2^8) has no larger block; "
+                "RaptorQ (RFC 6330) is the code for those"
             )
-        self.source_packets = source_packets = int(source_packets)
+        m = int(source_packets)
+        self.source_packets = m
         self._engine = load_engine(engine) if engine is not None else best_engine()
-        self._own = tuple(range(source_packets))
-        tables_bytes = source_packets * min(source_packets, MAX_BLOCK - source_packets) * 32
-        self._prepared = lru_cache(maxsize=max(8, min(1024, _CACHE_BYTES // tables_bytes)))(
-            self._engine.prepare
-        )
+        self._source_ids = tuple(range(m))
+        # A matrix has a column for each available symbol and a row for each symbol to compute.
+        matrix_bytes = m * min(m, MAX_BLOCK - m) * _COEFFICIENT_BYTES
+        matrices = max(_MIN_CACHED_MATRICES, _CACHE_BYTES // matrix_bytes)
+        cache = lru_cache(maxsize=min(_MAX_CACHED_MATRICES, matrices))
+        self._prepared = cache(self._engine.prepare)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.source_packets, self.engine)
@@ -92,9 +101,8 @@ class ReedSolomonCode:
         if not isinstance(count, (int, Integral)) or not self.source_packets <= count <= MAX_BLOCK:
             raise FecError(self._outside("block size", count))
         source = self._stacked(packets)
-        return _as_bytes(packets) + self._rows(
-            self._own, tuple(range(self.source_packets, count)), source
-        )
+        parity_ids = tuple(range(self.source_packets, count))
+        return _as_bytes(packets) + self._symbols(self._source_ids, parity_ids, source)
 
     def parity(self, packets: Sequence[BytesLike], first: int, stop: int) -> list[bytes]:
         """Return the parity symbols first .. stop - 1, which equal those of ``encode``.
@@ -107,10 +115,11 @@ class ReedSolomonCode:
         Raises:
             FecError: The ids or the packets are invalid.
         """
-        ends_are_whole = isinstance(first, (int, Integral)) and isinstance(stop, (int, Integral))
-        if not ends_are_whole or not self.source_packets <= first <= stop <= MAX_BLOCK:
+        are_integers = isinstance(first, (int, Integral)) and isinstance(stop, (int, Integral))
+        if not are_integers or not self.source_packets <= first <= stop <= MAX_BLOCK:
             raise FecError(self._outside(f"parity symbols {first} up to", stop))
-        return self._rows(self._own, tuple(range(first, stop)), self._stacked(packets))
+        parity_ids = tuple(range(first, stop))
+        return self._symbols(self._source_ids, parity_ids, self._stacked(packets))
 
     def decode(self, symbols: Mapping[int, BytesLike]) -> list[bytes]:
         """Return the M source symbols.
@@ -126,41 +135,52 @@ class ReedSolomonCode:
             FecError: An id is outside 0..254, or lengths differ.
         """
         m = self.source_packets
-        known = self._ids(symbols)[:m]
-        if len(known) < m:
-            raise NotDecodable(len(known), m)
-        packets = [symbols[i] for i in known]
-        if known[-1] < m:  # the M source packets themselves
+        available = self._ids(symbols)[:m]
+        if len(available) < m:
+            raise NotDecodable(len(available), m)
+        packets = [symbols[i] for i in available]
+        if available[-1] < m:
+            # All M source symbols have arrived.
             self._check_packets(packets)
             return _as_bytes(packets)
-        missing = tuple([i for i in self._own if i not in symbols])
-        recovered = dict(
-            zip(missing, self._rows(tuple(known), missing, self._stacked(packets)), strict=True)
-        )
-        return _as_bytes([recovered[i] if i in recovered else symbols[i] for i in self._own])
+        missing = tuple([i for i in self._source_ids if i not in symbols])
+        recovered = self._symbols(tuple(available), missing, self._stacked(packets))
+        recovered_by_id = dict(zip(missing, recovered, strict=True))
+        # A recovered symbol has at least one byte, so it is true.
+        return _as_bytes([recovered_by_id.get(i) or symbols[i] for i in self._source_ids])
 
-    def _rows(
-        self, known: tuple[int, ...], required: tuple[int, ...], source: Symbols
+    def _symbols(
+        self, available: tuple[int, ...], required: tuple[int, ...], source: Symbols
     ) -> list[bytes]:
+        """Compute symbols of a block.
+
+        Args:
+            available: Ids of M symbols.
+            required: Ids of the symbols to compute.
+            source: The M symbols.
+        """
         if not required:
             return []
         length = source.shape[1]
         out = np.empty((len(required), length), dtype=np.uint8)
-        self._prepared(known, required)(source, out)
+        self._prepared(available, required)(source, out)
         joined = out.tobytes()
-        return [joined[at : at + length] for at in range(0, len(joined), length)]
+        return [joined[start : start + length] for start in range(0, len(joined), length)]
 
     def _ids(self, symbols: Mapping[int, BytesLike]) -> list[int]:
-        """Return the ids in ascending order; raise FecError if one is invalid."""
+        """Return the ids of symbols in ascending order.
+
+        Raises:
+            FecError: An id is invalid.
+        """
         if not isinstance(symbols, (dict, Mapping)):
             raise FecError(f"symbols: got a {type(symbols).__name__}; give {{symbol id: bytes}}")
-        ids = sorted(symbols) if plain(symbols, int) else []
-        if not ids or ids[0] < 0 or ids[-1] >= MAX_BLOCK:
-            ids = sorted(
-                whole(i, "symbol ids: a block has symbols 0..254 only;", 0, MAX_BLOCK - 1)
-                for i in symbols
-            )
-        return ids
+        if plain(symbols, int):
+            ids = sorted(symbols)
+            if ids and ids[0] >= 0 and ids[-1] < MAX_BLOCK:
+                return ids
+        what = "symbol ids: a block has symbols 0..254 only;"
+        return sorted(whole(symbol_id, what, 0, MAX_BLOCK - 1) for symbol_id in symbols)
 
     def _check_packets(self, packets: Sequence[BytesLike]) -> int:
         """Return the length of the packets.
@@ -173,7 +193,8 @@ class ReedSolomonCode:
             raise FecError(f"packets: got a {type(packets).__name__}; give a list of bytes")
         if len(packets) != m:
             raise FecError(
-                f"{len(packets)} packets given to a code of {m} source packets; give {m} (pad the last block)"
+                f"{len(packets)} packets given to a code of {m} source packets; "
+                f"give {m} (pad the last block)"
             )
         if not plain(packets, bytes) or not all(packets):
             for packet in packets:
@@ -181,11 +202,13 @@ class ReedSolomonCode:
         lengths = set(map(len, packets))
         if len(lengths) > 1:
             raise FecError(
-                f"packets of {sorted(lengths)} bytes in one block: pad them to one length of at least 1 byte"
+                f"packets of {sorted(lengths)} bytes in one block: "
+                "pad them to one length of at least 1 byte"
             )
         return lengths.pop()
 
     def _stacked(self, packets: Sequence[BytesLike]) -> Symbols:
+        """Return the packets as the rows of an array, after checking them."""
         length = self._check_packets(packets)
         # The array of a bytearray is writable. Compiled kernels are then built for one kind of
         # array only.
@@ -193,8 +216,9 @@ class ReedSolomonCode:
 
     def _outside(self, what: str, value: object) -> str:
         return (
-            f"{what} {str(value)[:40]}: with {self.source_packets} source packets a Reed-Solomon block has "
-            f"{self.source_packets}..{MAX_BLOCK} symbols; RaptorQ (RFC 6330) is the code for larger ones"
+            f"{what} {str(value)[:40]}: with {self.source_packets} source packets "
+            f"a Reed-Solomon block has {self.source_packets}..{MAX_BLOCK} symbols; "
+            "RaptorQ (RFC 6330) is the code for larger ones"
         )
 
 

@@ -1,9 +1,10 @@
-"""The engines that compute a Reed-Solomon code, fastest first; each is loaded on its first use.
+"""The engines that compute a Reed-Solomon code, fastest first.
 
-An engine multiplies symbols by interpolation rows (``Engine``). All engines give the same bytes.
-The package ``reedsolo`` is the reference: it defines the generator matrix, as the parity of unit
-vectors. ``tests/fec/code/test_erasure_engines.py`` compares the other engines with it. It is a
-dependency because it is also the engine of machines on which no other works.
+An engine multiplies symbols by interpolation rows (``Engine``). It is loaded when it is first used.
+All engines compute the same bytes. The package ``reedsolo`` is the reference: it defines the
+generator matrix, as the parity of unit vectors. ``tests/fec/code/test_erasure_engines.py`` compares
+the other engines with it. It is a dependency because it is also the engine of machines on which no
+other engine works.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,7 +20,9 @@ from fec.errors import EngineUnavailable, FecError
 
 # uint8 of shape (symbols, symbol_bytes), C-contiguous: one symbol per row.
 Symbols: TypeAlias = NDArray[np.uint8]
-# Computes the required symbols from the known ones (first argument) and writes them to the second.
+
+# A function that computes the required symbols from the available ones, its first argument, and
+# writes them to its second argument.
 Interpolation: TypeAlias = Callable[[Symbols, Symbols], None]
 
 
@@ -28,19 +31,20 @@ class Engine(Protocol):
 
     name: str
 
-    def prepare(self, known: tuple[int, ...], required: tuple[int, ...]) -> Interpolation:
-        """Return the function that computes the required symbols from the M known ones.
+    def prepare(self, available: tuple[int, ...], required: tuple[int, ...]) -> Interpolation:
+        """Return the function that computes the required symbols from the M available ones.
 
         The caller caches it.
 
         Args:
-            known: Ids of M symbols.
+            available: Ids of M symbols.
             required: Ids of the symbols to compute.
         """
         ...
 
 
-_MAKERS = {
+# The module of each engine, and the function or class that builds it.
+_BUILDERS = {
     "isal": ("fec.adapters.isal", "build_engine"),
     "numpy": ("fec.engines.tables", "NumpyEngine"),
     "reedsolo": ("fec.engines.reference", "ReedsoloEngine"),
@@ -55,19 +59,19 @@ def load_engine(name: str) -> Engine:
         FecError: There is no such engine.
         EngineUnavailable: It does not work on this machine.
     """
-    if name not in _MAKERS:
-        raise FecError(f"engine {name!r} is not known; choose one of {', '.join(_MAKERS)}")
-    module_name, maker = _MAKERS[name]
+    if name not in _BUILDERS:
+        raise FecError(f"engine {name!r} is not known; choose one of {', '.join(_BUILDERS)}")
+    module_name, builder = _BUILDERS[name]
     try:
         module = import_module(module_name)
     except ImportError as error:
         raise EngineUnavailable(f"engine {name!r}: {error}; install it with pip") from error
-    return cast(Engine, getattr(module, maker)())
+    return cast(Engine, getattr(module, builder)())
 
 
-def _working() -> Iterator[Engine]:
-    """Yield the engines that work on this machine, fastest first, and load each only then."""
-    for name in _MAKERS:
+def _working_engines() -> Iterator[Engine]:
+    """Load and yield the engines that work on this machine one after another, fastest first."""
+    for name in _BUILDERS:
         with suppress(EngineUnavailable):
             yield load_engine(name)
 
@@ -79,10 +83,10 @@ def available_engines() -> tuple[str, ...]:
     >>> "reedsolo" in available_engines()
     True
     """
-    return tuple(engine.name for engine in _working())
+    return tuple(engine.name for engine in _working_engines())
 
 
 @cache
 def best_engine() -> Engine:
     """Return the fastest engine on this machine, without loading slower ones."""
-    return next(_working())
+    return next(_working_engines())

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 POLYNOMIAL = 0x11D
-# Nonzero elements of the field, and therefore the largest number of symbols of a block.
+
+# Number of nonzero elements of the field, and therefore the maximum number of symbols of a block.
 ORDER = 255
 
 
@@ -18,7 +19,8 @@ def _build_powers() -> NDArray[np.uint8]:
     powers = np.zeros(2 * ORDER, dtype=np.uint8)
     value = 1
     for exponent in range(ORDER):
-        powers[exponent] = powers[exponent + ORDER] = value
+        powers[exponent] = value
+        powers[exponent + ORDER] = value
         value <<= 1
         if value & 0x100:
             value ^= POLYNOMIAL
@@ -42,8 +44,8 @@ LOGARITHMS = _build_logarithms(POWERS)
 _DISTANCES = LOGARITHMS[POWERS[:ORDER, None] ^ POWERS[None, :ORDER]]
 
 
-def interpolation_rows(known: Sequence[int], required: Sequence[int]) -> NDArray[np.uint8]:
-    """Return the coefficients that give the required symbols of a block from M known ones.
+def interpolation_rows(available: Sequence[int], required: Sequence[int]) -> NDArray[np.uint8]:
+    """Return the coefficients that give the required symbols of a block from M available ones.
 
     A polynomial of degree below M has the source symbols as its values at x_0 .. x_{M-1}, with
     x_j = 2^j. Its values at all x_j are the systematic code of RFC 5510. By Lagrange, row w and
@@ -51,7 +53,7 @@ def interpolation_rows(known: Sequence[int], required: Sequence[int]) -> NDArray
     set of M symbols is singular. This takes O(M (M + len(required))) operations.
 
     Args:
-        known: M distinct symbol ids, 0 <= id < 255.
+        available: M distinct symbol ids, 0 <= id < 255.
         required: Ids of the symbols to compute.
 
     Returns:
@@ -60,12 +62,15 @@ def interpolation_rows(known: Sequence[int], required: Sequence[int]) -> NDArray
     >>> interpolation_rows([0], [0, 7]).tolist()  # M = 1 repeats its packet
     [[1], [1]]
     """
-    at = np.asarray(known, dtype=np.int64)
-    to = np.asarray(required, dtype=np.int64)
-    towards = _DISTANCES[to[:, None], at[None, :]]
-    between = _DISTANCES[at[:, None], at[None, :]].sum(axis=1)
-    rows = POWERS[(towards.sum(axis=1)[:, None] - towards - between[None, :]) % ORDER]
-    same = to[:, None] == at[None, :]
-    copied = same.any(axis=1)
-    rows[copied] = same[copied]
+    available_ids = np.asarray(available, dtype=np.int64)
+    required_ids = np.asarray(required, dtype=np.int64)
+    # Products of field elements are sums of their logarithms.
+    to_available = _DISTANCES[required_ids[:, None], available_ids[None, :]]
+    numerators = to_available.sum(axis=1)[:, None] - to_available
+    denominators = _DISTANCES[available_ids[:, None], available_ids[None, :]].sum(axis=1)
+    rows = POWERS[(numerators - denominators[None, :]) % ORDER]
+    # A required symbol that is available is copied. The product contains log(0) for it.
+    is_same = required_ids[:, None] == available_ids[None, :]
+    is_copied = is_same.any(axis=1)
+    rows[is_copied] = is_same[is_copied]
     return np.ascontiguousarray(rows)

@@ -1,33 +1,42 @@
-"""The adaptive coded stream: its wire format and both ends as state machines without a clock, a socket or a thread.
+"""The adaptive coded stream: its packet format, and both ends as state machines.
 
-Theory of operation. The source's packets are gathered into blocks of M. A block is sent as N packets, the M source
-packets at the rate of the source and N - M parity packets evenly over the next block's time, and it decodes from any M
-of them (``fec.code``). Each packet carries a label, 0 to 65535, in its UDP source port: the switches send it one way or
-another by its label alone, so that a link carries a fixed set of labels. Block b takes the labels of the indices
-base(b) to base(b) + N(b) - 1 of an endless order of labels (``fec.redundancy.labels``), and base(b + 1) = base(b) +
-N(b): every block is a window of consecutive labels. When a link fails, a known share of every window is lost.
+The state machines have no clock, socket or thread.
 
-The receiver (``receiver``) hands source packets on at once and recovered ones as soon as M symbols of a block are
-there. It gives a block up when the playback buffer is over, reckoned from the sender's time stamp. Loss reports
-(``loss_reporting``) go back over two paths: for each of the latest blocks one bit a symbol, so that the sender knows
-the fate of every label that it sent, and the counts of each numbered path (``path_counts``). A report is due every so
-many packets or milliseconds, and at once when a block cannot be repaired by what was sent of it.
+Theory of operation. The packets of the source form blocks of M packets. N packets of a block are
+sent: the M source packets at the rate of the source, and then N - M parity packets evenly over the
+time of the next block. The block can be decoded from any M of them (``fec.code``). Each packet has
+a label from 0 to 65535, which is its UDP source port. The switches forward a packet by its label
+alone, so that a link carries a fixed set of labels. There is an endless order of labels
+(``fec.redundancy.labels``). Block b uses the labels at the positions base(b) to
+base(b) + N(b) - 1, where base(b + 1) = base(b) + N(b). Every block is therefore a window of
+consecutive labels, and a link failure loses a known share of every window.
 
-The sender (``sender``) judges a packet as lost once one that was due later, each by its own path's delay, has arrived;
-where packets of a path come later than planned, they are waited for as much longer (``path_deadlines``). Fates go, in
-the order of sending on each path, to whoever decides N (``fec.redundancy.block_size_control``). Where no report comes
-for a while, N allows for a failure that nobody tells of. Blocks that began under a smaller N than is needed now get
-late parity while they can still be played. Why N suffices is said in ``fec.redundancy.block_size``; what all of it
-costs a route, in ``fec.redundancy.ror``.
+The receiver (``receiver``) delivers source packets when they arrive, and recovered ones as soon as
+M symbols of their block have arrived. It closes a block at the end of the playback buffer, which
+begins at the sender's time stamp. It sends loss reports (``loss_reporting``) over two paths. A
+report has one bit for each symbol of the latest blocks, so that the sender knows which labels were
+lost, and the counts of each numbered path (``path_counts``). A report is due after a number of
+packets or milliseconds, and at once if the packets that were sent of a block cannot repair it.
 
-Who is believed (``probation``, after RFC 3550, appendix A.1). A packet that opens a block before its time, whose clock
-jumps, or that is of another session is refused until eight such packets agree while the stream has been silent for the
-time of one and a half blocks: a sender that was started again is followed then, forged packets are not while the stream
-goes on. One that shortens the way by more than a third of the playback time counts as if it did so by that much. A
-report's number is the time stamp of the newest packet, so that one ahead of the sender's clock is refused; numbers that
-begin again are followed after a second. With a key (``framing``) nothing that others made is believed.
+The sender (``sender``) considers a packet lost when a packet that was due later has arrived. The
+delays of their paths say which packet was due later. If the packets of a path arrive later than
+planned, the sender waits for them longer (``path_deadlines``). It passes the result of each packet,
+in the order of sending on each path, to the control that decides N
+(``fec.redundancy.block_size_control``). If no report arrives for a while, N allows for a failure
+that cuts off the reports. Blocks that began with a smaller N than is now required get late parity
+while they can still be played. ``fec.redundancy.block_size`` explains why N suffices, and
+``fec.redundancy.ror`` how much redundancy a route requires.
 
-Both ends also take and make packets in the rows of an array, many at a time (``batches``), sealed in one call
-(``row_seals``). Bytes are told in ``wire`` and ``loss_report``; files in large blocks, which have an acknowledgement in place of a
-deadline, in ``large_blocks``.
+Accepted packets (``probation``, as in RFC 3550, appendix A.1). The receiver rejects a packet that
+opens a block before its time, whose clock jumps, or that is of another session. It accepts such
+packets when eight of them agree and the stream has been silent for the time of one and a half
+blocks. This accepts a sender that has restarted, but no forged packets while the stream continues.
+A single packet can shorten the transit time by a third of the playback buffer at most. The number
+of a report is the time stamp of the newest packet, so the sender rejects a report that is ahead of
+its clock. It accepts numbers that begin again after one second. With a key (``framing``), only
+packets and reports with its seal are accepted.
+
+Both ends can also process many packets at a time, in the rows of an array (``batches``), which are
+sealed in one call (``row_seals``). ``wire`` and ``loss_report`` define the formats.
+``large_blocks`` transfers files in large blocks, which are acknowledged and have no deadline.
 """

@@ -1,4 +1,7 @@
-"""Source packets handed on at a receiver: as they come, and the missing ones of a block as soon as it decodes."""
+"""Delivers source packets at a receiver.
+
+Packets are delivered when they arrive, and missing ones when their block can be decoded.
+"""
 
 from collections import Counter
 
@@ -7,21 +10,40 @@ from fec.errors import MalformedPacket
 from fec.protocol.receiver_types import BlockComplete, Event, OpenBlock, SourceDelivered
 from fec.protocol.wire import unprotect
 
-_new_tuple = tuple.__new__  # a named tuple's own constructor takes twice the time
+# The constructor of a named tuple takes twice the time of this one.
+_new_tuple = tuple.__new__
 
 
 class SourceDelivery:
-    """``counts``: of the receiver, kept up here for decoded_blocks, recovered and unreadable; ``delivered``: source
-    packets handed on."""
+    """Delivers the source packets of a stream as events.
+
+    Args:
+        code: The code of the stream.
+        symbol_bytes: Length of a symbol.
+        counts: The counters of the receiver; decoded_blocks, recovered and unreadable are counted
+            here.
+
+    Attributes:
+        delivered: Number of source packets that were delivered.
+    """
 
     def __init__(self, code: ReedSolomonCode, symbol_bytes: int, counts: Counter[str]) -> None:
-        self._code, self._m, self._counts = code, code.source_packets, counts
+        self._code = code
+        self._m = code.source_packets
+        self._counts = counts
+        # The length prefix of a payload that fills its symbol.
         self._full_prefix = (symbol_bytes - 2).to_bytes(2, "big")
         self._all_sources = (1 << self._m) - 1
         self.delivered = 0
 
     def complete(self, block: OpenBlock, now_s: float, events: list[Event]) -> None:
-        """M symbols of the block are there."""
+        """Decode a block of which M symbols have arrived, and deliver its missing source packets.
+
+        Args:
+            block: The block.
+            now_s: Time at the receiver.
+            events: Receives the deliveries, and that the block is complete.
+        """
         block.complete = True
         self._counts["decoded_blocks"] += 1
         missing: list[int] = []
@@ -30,7 +52,8 @@ class SourceDelivery:
             sources = self._code.decode(block.symbols)
             for i in missing:
                 if not self.deliver(block.number, i, sources[i], now_s, True, events):
-                    block.spoilt |= 1 << i  # by a forged symbol: the packet itself may still come
+                    # A forged symbol corrupted it. The packet itself may still arrive.
+                    block.spoilt |= 1 << i
             self._counts["recovered"] += len(missing)
         block.symbols.clear()
         events.append(BlockComplete(block.number, block.bitmap.bit_count(), len(missing), now_s))
@@ -44,17 +67,26 @@ class SourceDelivery:
         recovered: bool,
         events: list[Event],
     ) -> bool:
-        """One source packet; False where it cannot be read."""
+        """Deliver one source packet, and return whether it can be read.
+
+        Args:
+            number: Number of the block.
+            symbol: Number of the symbol.
+            body: The symbol.
+            now_s: Time at the receiver.
+            recovered: The code recovered the packet.
+            events: Receives the delivery.
+        """
         if body[:2] == self._full_prefix:
             payload = body[2:]
         else:
             try:
                 payload = unprotect(body)
             except MalformedPacket:
-                self._counts["unreadable"] += 1  # the sender itself protected it wrongly
+                # The length prefix, which the sender writes, is wrong.
+                self._counts["unreadable"] += 1
                 return False
         self.delivered += 1
-        events.append(
-            _new_tuple(SourceDelivered, (number * self._m + symbol, payload, now_s, recovered))
-        )
+        index = number * self._m + symbol
+        events.append(_new_tuple(SourceDelivered, (index, payload, now_s, recovered)))
         return True

@@ -1,9 +1,9 @@
-"""What coded packets and loss reports have in common: version, type, flags, session, and the four bytes that hold one
-together.
+"""The common fields of coded packets and loss reports: version, type, flags, session and seal.
 
-Those four bytes are a CRC32 against damage, or with a key a keyed BLAKE2b of four bytes (RFC 7693) against forgery: a
-forged packet passes once in 2^32 tries, as with the short tags of RFC 3711 for voice. Either covers the whole packet
-with its own field taken as zero. ``row_seals`` computes the seals of many packets in one call.
+The seal has four bytes. It is a CRC32, which detects damage, or with a key a keyed BLAKE2b of four
+bytes (RFC 7693), which detects forgery. One of 2^32 forged packets is accepted, as with the short
+tags of RFC 3711 for voice. The seal covers the complete packet, with zeros in its own field.
+``row_seals`` computes the seals of many packets in one call.
 """
 
 import hashlib
@@ -15,26 +15,33 @@ from hmac import compare_digest
 from fec.errors import FecError, MalformedPacket
 
 VERSION = 3
+
+# Flag: the last four bytes of the header are a keyed hash instead of a CRC.
 KEYED_FLAG = 0x02
-"""The last four bytes of the header are a keyed hash, not a CRC."""
+
+# Flag: parity of a block with fewer source packets than M. The header says how many there are. The
+# others are zeros, which both ends know.
 SHORT_FLAG = 0x04
-"""Parity of a block with fewer source packets than M, as many as the header says: the others are zeros that both ends
-know."""
+
+# Block numbers are modulo this.
 BLOCK_NUMBERS = 1 << 24
-"""Source block numbers before they repeat."""
+
 MAX_SYMBOL_ID = 254
-MAX_SESSION, MAX_STREAM_ID, MAX_SYMBOL_BYTES = (1 << 32) - 1, (1 << 16) - 1, 65_535
+MAX_SESSION = (1 << 32) - 1
+MAX_STREAM_ID = (1 << 16) - 1
+MAX_SYMBOL_BYTES = 65_535
 MIN_KEY_BYTES = 16
 SEAL_BYTES = 4
 NO_SEAL = bytes(SEAL_BYTES)
 _MAX_KEY_BYTES = hashlib.blake2b.MAX_KEY_SIZE
 
+# Returns the seal of a packet: the arguments are the header with zeros in the field of the seal,
+# and the bytes that follow the header.
 Seal = Callable[[bytes, bytes | memoryview], bytes]
-"""(header with zeros where the seal goes, what follows it) -> four bytes."""
 
 
 class PacketType(IntEnum):
-    """Low four bits of the first byte."""
+    """The type of a packet, in the low four bits of its first byte."""
 
     DATA = 1
     PARITY = 2
@@ -42,7 +49,13 @@ class PacketType(IntEnum):
 
 
 def as_bytes(data: bytes | bytearray | memoryview) -> bytes:
-    """A copy of what is no bytes, whose owner may write into it again. FecError for what has no bytes."""
+    """Return the data as bytes.
+
+    Other types are copied, because their owner may change them later.
+
+    Raises:
+        FecError: The data is not bytes-like.
+    """
     if type(data) is bytes:
         return data
     try:
@@ -51,13 +64,13 @@ def as_bytes(data: bytes | bytearray | memoryview) -> bytes:
         raise FecError(f"a {type(data).__name__} where bytes were expected") from None
 
 
-def checksum(front: bytes, rest: bytes | memoryview) -> bytes:
-    """The seal of those who have no key."""
-    return zlib.crc32(rest, zlib.crc32(front)).to_bytes(SEAL_BYTES, "big")
+def checksum(front: bytes, body: bytes | memoryview) -> bytes:
+    """Return the seal of a packet without a key, a CRC32."""
+    return zlib.crc32(body, zlib.crc32(front)).to_bytes(SEAL_BYTES, "big")
 
 
 def hash_key(key: bytes) -> bytes:
-    """Return the key as BLAKE2b takes it: at most 64 bytes, so that a longer key is hashed first.
+    """Return the key for BLAKE2b, which has at most 64 bytes; a longer key is hashed.
 
     Raises:
         FecError: The key is shorter than 16 bytes.
@@ -65,11 +78,13 @@ def hash_key(key: bytes) -> bytes:
     key = as_bytes(key)
     if len(key) < MIN_KEY_BYTES:
         raise FecError(f"a key of {len(key)} bytes; give at least {MIN_KEY_BYTES}")
-    return hashlib.blake2b(key).digest() if len(key) > _MAX_KEY_BYTES else key
+    if len(key) > _MAX_KEY_BYTES:
+        return hashlib.blake2b(key).digest()
+    return key
 
 
 def sealed_with(key: bytes | None) -> Seal:
-    """Return the seal under a key of at least 16 bytes, or the CRC32 without one.
+    """Return the function that computes seals with a key, or CRC32s without one.
 
     Raises:
         FecError: The key is shorter than 16 bytes.
@@ -81,33 +96,47 @@ def sealed_with(key: bytes | None) -> Seal:
         return checksum
     keyed = hashlib.blake2b(key=hash_key(key), digest_size=SEAL_BYTES)
 
-    def seal(front: bytes, rest: bytes | memoryview) -> bytes:
-        # To hash the key again for every packet would take half as long again.
+    def seal(front: bytes, body: bytes | memoryview) -> bytes:
+        # Hashing the key again for every packet would take 50 % longer.
         state = keyed.copy()
         state.update(front)
-        state.update(rest)
+        state.update(body)
         return state.digest()
 
     return seal
 
 
 def check_seal(data: memoryview, header_bytes: int, keyed: bool, seal: Seal | None) -> None:
-    """Whether the last four bytes of a header are the seal of the whole packet. ``keyed``: the packet says that it has
-    one of a key; ``seal``: of this side's key. Raises MalformedPacket."""
+    """Check that the last four bytes of the header are the seal of the packet.
+
+    Args:
+        data: The packet.
+        header_bytes: Length of the header.
+        keyed: The packet says that it is sealed with a key.
+        seal: Computes seals with the key of this side. Without a key, a keyed packet is not
+            checked.
+
+    Raises:
+        MalformedPacket: The seal is wrong, or the packet is not keyed but this side has a key.
+    """
     if seal is not None and not keyed:
         raise MalformedPacket("key", "packet without a key where one is required")
     if keyed and seal is None:
         return
-    at = header_bytes - SEAL_BYTES
-    right = (seal or checksum)(bytes(data[:at]) + NO_SEAL, data[header_bytes:])
-    if not compare_digest(right, data[at:header_bytes]):
+    seal_start = header_bytes - SEAL_BYTES
+    expected = (seal or checksum)(bytes(data[:seal_start]) + NO_SEAL, data[header_bytes:])
+    if not compare_digest(expected, data[seal_start:header_bytes]):
         if keyed:
             raise MalformedPacket("key", "packet sealed with another key, or changed on its way")
         raise MalformedPacket("checksum", "packet's CRC does not match its bytes")
 
 
 def peek_type(data: bytes | bytearray | memoryview) -> PacketType:
-    """Type of a packet by its first byte (nothing else is checked); raises MalformedPacket."""
+    """Return the type of a packet from its first byte; nothing else is checked.
+
+    Raises:
+        MalformedPacket: The packet is empty, or version or type are unknown.
+    """
     if len(data) < 1:
         raise MalformedPacket("truncated", "empty packet: no version, no type")
     if data[0] >> 4 != VERSION:
@@ -121,7 +150,7 @@ def peek_type(data: bytes | bytearray | memoryview) -> PacketType:
 
 
 def signed(difference: int, modulus: int) -> int:
-    """The number congruent to ``difference`` in [-modulus / 2, modulus / 2).
+    """Return the number in [-modulus / 2, modulus / 2) that is congruent to ``difference``.
 
     >>> signed(7, 8), signed(-4, 8)
     (-1, -4)

@@ -1,7 +1,7 @@
-"""A file in large coded blocks, sent until it has arrived (Gabrielyan 2007, section 4.3.3 and eq. 29): sender and
-receiver as state machines.
+"""Transfers a file in large coded blocks (Gabrielyan 2007, section 4.3.3 and eq. 29).
 
-Sans-I/O: bytes and a time in seconds in, packets and a due time out. The code of a block is given (RaptorQ,
+Sender and receiver are state machines without I/O: the caller gives bytes and a time in seconds,
+and gets packets and the time of the next one. The code of a block is an argument (RaptorQ or
 Reed-Solomon).
 """
 
@@ -15,58 +15,102 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from fec.errors import FecError, MalformedPacket
-from fec.protocol.framing import VERSION, check_seal, checksum
+from fec.protocol.framing import VERSION, check_seal, checksum, signed
 
+# version << 4 | type, flags, stream id, RFC 6330 payload id (block << 24 | symbol), symbols per
+# block, number of blocks, symbol length, zero, time stamp in microseconds, CRC32: 24 bytes.
 HEADER = struct.Struct(">BBHIHHHHII")
-"""version << 4 | type, flags, stream id, RFC 6330 payload id (block << 24 | symbol), symbols a block, blocks, symbol
-bytes, zero, time stamp in microseconds, CRC32: 24 bytes."""
+
+# version << 4 | type, flags, stream id, newest time stamp received, packets received, bitmap of
+# decoded blocks, CRC32.
 ACKNOWLEDGEMENT = struct.Struct(">BBHII32sI")
-"""version << 4 | type, flags, stream id, newest time stamp seen, packets received, bitmap of decoded blocks, CRC32."""
-LARGE_SYMBOL, LARGE_ACKNOWLEDGEMENT = 4, 5
+_BITMAP_BYTES = 32
+
+# The types of packets.
+LARGE_SYMBOL = 4
+LARGE_ACKNOWLEDGEMENT = 5
+
 MAX_BLOCKS = 256
+
+# Maximum number of source symbols of a block of RFC 6330.
 MAX_SYMBOLS = 56403
-"""Source symbols in one block of RFC 6330."""
+
+# Length and SHA-256 of the file, in front of it in the first block.
 _PREAMBLE = struct.Struct(">Q32s")
-"""In front of the file inside its first block: its length and SHA-256."""
 PREAMBLE_BYTES = _PREAMBLE.size
 _CRC_OFFSET = HEADER.size - 4
+
+# Time stamps and counters are modulo 2^32. One that is less than half of this ahead is later.
+_WORD = (1 << 32) - 1
+_HALF_WORDS = 1 << 31
+
+# Minimum number of packets sent between two measurements of the loss.
 MEASURED_OVER = 100
-"""Packets sent between two measurements of the loss."""
+
+# A sender that was delayed catches up on this time at most.
 MAX_BURST_S = 0.05
+
+# If more packets are lost, there is no path left, and a higher rate would not help. The rate then
+# stays unchanged.
 MAX_LOSS = 0.9
-"""No rate makes up for more: where so much is lost, there is no way left, and the rate stays as it was before."""
+
+# If this much more arrives than was requested, the queue of the last link is full, and packets are
+# lost there.
 _EXTRA_SYMBOLS = 1.03
-"""Where so much more arrives than was requested, the last link's queue is full, and what is lost is lost there."""
 
 
 class BlockEncoder(Protocol):
-    """Gives any encoding symbol of one block; symbols below K are the data itself."""
+    """Generates the symbols of one block."""
 
-    def symbol(self, number: int) -> bytes: ...
+    def symbol(self, number: int) -> bytes:
+        """Return a symbol; symbols below K are the source symbols."""
+        ...
 
 
 class BlockDecoder(Protocol):
-    """Takes symbols of one block in any order; ``add`` returns the block's data once it can be decoded, else None."""
+    """Decodes one block from symbols in any order."""
 
-    def add(self, number: int, symbol: bytes) -> bytes | None: ...
+    def add(self, number: int, symbol: bytes) -> bytes | None:
+        """Add a symbol, and return the data of the block if it can be decoded."""
+        ...
 
 
 class BlockCode(Protocol):
-    """``most_symbols``: source symbols in one block; ``excess``: symbols beyond K that decoding may ask for, rounded
-    up."""
+    """A code for blocks of many symbols."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Name of the code."""
+        ...
+
     @property
-    def most_symbols(self) -> int: ...
+    def most_symbols(self) -> int:
+        """Maximum number of source symbols of a block."""
+        ...
+
     @property
-    def excess(self) -> int: ...
-    def encoder(self, data: bytes, symbol_bytes: int) -> BlockEncoder: ...
-    def decoder(self, symbols: int, symbol_bytes: int) -> BlockDecoder: ...
+    def excess(self) -> int:
+        """Number of symbols beyond K that decoding may require, rounded up."""
+        ...
+
+    def encoder(self, data: bytes, symbol_bytes: int) -> BlockEncoder:
+        """Return the encoder of a block with these source symbols."""
+        ...
+
+    def decoder(self, symbols: int, symbol_bytes: int) -> BlockDecoder:
+        """Return the decoder of a block with this number of source symbols."""
+        ...
 
 
 class LargePacket(NamedTuple):
-    """One packet to send: its label, its bytes, block and symbol number."""
+    """A packet to send.
+
+    Attributes:
+        label: Label of the packet.
+        data: Content of the packet.
+        block: Number of the block.
+        symbol: Number of the symbol in the block.
+    """
 
     label: int
     data: bytes
@@ -74,11 +118,40 @@ class LargePacket(NamedTuple):
     symbol: int
 
 
+class LargeSymbol(NamedTuple):
+    """A coded symbol of a file.
+
+    Attributes:
+        block: Number of the block.
+        symbol_id: Number of the symbol.
+        symbols: K, the number of source symbols of the block.
+        blocks: Number of blocks of the file.
+        stamp_us: Time stamp of the sender, modulo 2^32.
+        symbol: The symbol.
+    """
+
+    block: int
+    symbol_id: int
+    symbols: int
+    blocks: int
+    stamp_us: int
+    symbol: bytes
+
+
 @dataclass(frozen=True, kw_only=True)
 class LargeBlockParameters:
-    """``arrival_pps``: packets a second that shall arrive (the last link's rate); ``most_pps``: most that is ever sent.
+    """Parameters of a transfer.
 
-    ``block_symbols``: source symbols a block (K); ``ack_interval_s``: the receiver reports at least so often.
+    Attributes:
+        symbol_bytes: Length of a symbol, a multiple of 8.
+        block_symbols: K, the number of source symbols per block.
+        arrival_pps: Packets per second that should arrive; the rate of the last link.
+        most_pps: Maximum number of packets per second that are sent.
+        ack_interval_s: Maximum time between two acknowledgements.
+        stream_id: The stream.
+
+    Raises:
+        FecError: A value is out of range.
     """
 
     symbol_bytes: int = 1024
@@ -97,23 +170,49 @@ class LargeBlockParameters:
             raise FecError(f"{self.block_symbols} symbols a block; give 1 to {MAX_SYMBOLS}")
         if not 0 < self.arrival_pps <= self.most_pps:
             raise FecError(
-                f"{self.arrival_pps} packets/s arriving, {self.most_pps} sent: the first is above 0, the second no less"
+                f"{self.arrival_pps} packets/s arriving, {self.most_pps} sent: "
+                "the first is above 0, the second no less"
             )
 
 
 @dataclass
 class _Block:
+    """A block that the receiver has not decoded.
+
+    Attributes:
+        symbols: K.
+        encoder: Its encoder; None before the first symbol.
+        sent: Number of symbols that were sent.
+    """
+
     symbols: int
     encoder: BlockEncoder | None
     sent: int = 0
 
 
 class LargeBlockSender:
-    """Sends a file block after block, each until the receiver says that it is decoded.
+    """Sends the blocks of a file until the receiver has decoded them.
 
-    Of each block as many symbols as should suffice at the loss measured from the acknowledgements; what turns out to be
-    missing is sent when nothing new is left. The rate follows the loss, so that ``arrival_pps`` arrive (Gabrielyan
-    2007, section 4.3.3).
+    Of each block, the sender first sends the number of symbols that should suffice at the current
+    loss, which it measures from the acknowledgements. When there is no new block, it sends more
+    symbols of the blocks that are not decoded. The rate follows the loss, so that ``arrival_pps``
+    packets arrive (Gabrielyan 2007, section 4.3.3).
+
+    Args:
+        data: The file.
+        parameters: The parameters of the transfer.
+        code: The code of the blocks.
+        labels: Returns the label of the packet with this number.
+
+    Attributes:
+        blocks: Number of blocks of the file.
+        source_symbols: Number of source symbols of the file.
+        sent: Number of packets sent.
+        loss: The measured loss.
+        skipped_s: Time for which the sender was delayed and on which it did not catch up.
+
+    Raises:
+        FecError: The file or a block is too large.
     """
 
     def __init__(
@@ -123,44 +222,59 @@ class LargeBlockSender:
         code: BlockCode,
         labels: Callable[[int], int],
     ) -> None:
-        p = self.parameters = parameters
-        if p.block_symbols > code.most_symbols:
+        if parameters.block_symbols > code.most_symbols:
             raise FecError(
-                f"{code.name}: {p.block_symbols} symbols a block; at most {code.most_symbols}"
+                f"{code.name}: {parameters.block_symbols} symbols a block; "
+                f"at most {code.most_symbols}"
             )
-        whole = _PREAMBLE.pack(len(data), hashlib.sha256(data).digest()) + data
-        size = p.block_symbols * p.symbol_bytes
-        if len(whole) > MAX_BLOCKS * size:
+        content = _PREAMBLE.pack(len(data), hashlib.sha256(data).digest()) + data
+        block_bytes = parameters.block_symbols * parameters.symbol_bytes
+        if len(content) > MAX_BLOCKS * block_bytes:
             raise FecError(
-                f"file of {len(data)} bytes in more than {MAX_BLOCKS} blocks of {size}; give larger blocks"
+                f"file of {len(data)} bytes in more than {MAX_BLOCKS} blocks of {block_bytes}; "
+                "give larger blocks"
             )
-        self._code, self._labels = code, labels
-        self._pieces = [whole[at : at + size] for at in range(0, len(whole), size)]
-        self._blocks = {
-            i: _Block(symbols=-(-len(piece) // p.symbol_bytes), encoder=None)
-            for i, piece in enumerate(self._pieces)
-        }
-        self.blocks = len(self._pieces)
-        self.source_symbols = sum(block.symbols for block in self._blocks.values())
+        self.parameters = parameters
+        self._code = code
+        self._labels = labels
+        # The content of each block, and the blocks that are not decoded.
+        self._contents: list[bytes] = []
+        self._blocks: dict[int, _Block] = {}
+        self.source_symbols = 0
+        for start in range(0, len(content), block_bytes):
+            block_content = content[start : start + block_bytes]
+            symbols = -(-len(block_content) // parameters.symbol_bytes)
+            self._blocks[len(self._contents)] = _Block(symbols=symbols, encoder=None)
+            self._contents.append(block_content)
+            self.source_symbols += symbols
+        self.blocks = len(self._contents)
         self.sent = 0
         self.loss = 0.0
-        self._due_s = self.skipped_s = 0.0
+        self._due_s = 0.0
+        self.skipped_s = 0.0
         self._turn = 0
+        # Time stamp and number of each packet after the newest one that was acknowledged, and of
+        # that one.
         self._stamps: deque[tuple[int, int]] = deque()
-        self._seen = (0, 0, 0)
-        self._covered = (0, 0)
+        self._acknowledged = (0, 0)
+        # Time stamp, packets sent and packets received at the last measurement.
+        self._measured_at = (0, 0, 0)
 
     @property
     def done(self) -> bool:
-        """Whether the receiver has said that every block is decoded."""
+        """True once the receiver has acknowledged every block."""
         return not self._blocks
 
     def next_due_s(self) -> float:
+        """Return the time of the next packet, or infinity."""
         return math.inf if self.done else self._due_s
 
     def packets_due(self, now_s: float, limit: int = 64) -> list[LargePacket]:
-        """What falls due until now, at most ``limit``; a sender that was kept waiting does not burst for longer than 50
-        ms: the rest of its lag is added to ``skipped_s``."""
+        """Return the packets that are due, at most ``limit``.
+
+        A sender that was delayed catches up on 50 ms at most. The rest of the delay is added to
+        ``skipped_s``.
+        """
         packets: list[LargePacket] = []
         skipped_s = max(0.0, now_s - MAX_BURST_S - self._due_s)
         self.skipped_s += skipped_s
@@ -172,7 +286,7 @@ class LargeBlockSender:
         return packets
 
     def receive(self, data: bytes) -> None:
-        """One acknowledgement; anything else is left alone."""
+        """Process an acknowledgement; any other packet is ignored."""
         try:
             newest_us, received, decoded = decode_acknowledgement(data, self.parameters.stream_id)
         except MalformedPacket:
@@ -185,54 +299,94 @@ class LargeBlockSender:
         number = self._choose()
         block = self._blocks[number]
         if block.encoder is None:
-            piece = self._pieces[number].ljust(block.symbols * self.parameters.symbol_bytes, b"\0")
-            block.encoder = self._code.encoder(piece, self.parameters.symbol_bytes)
-        esi = block.sent
+            block_bytes = block.symbols * self.parameters.symbol_bytes
+            content = self._contents[number].ljust(block_bytes, b"\0")
+            block.encoder = self._code.encoder(content, self.parameters.symbol_bytes)
+        symbol_id = block.sent
         block.sent += 1
-        stamp = int(now_s * 1e6) & 0xFFFFFFFF
+        stamp_us = int(now_s * 1e6) & _WORD
         symbol = LargeSymbol(
-            number, esi, block.symbols, self.blocks, stamp, block.encoder.symbol(esi)
+            block=number,
+            symbol_id=symbol_id,
+            symbols=block.symbols,
+            blocks=self.blocks,
+            stamp_us=stamp_us,
+            symbol=block.encoder.symbol(symbol_id),
         )
         data = encode_symbol(self.parameters.stream_id, symbol)
         label = self._labels(self.sent)
         self.sent += 1
-        self._stamps.append((stamp, self.sent))
-        return LargePacket(label, data, number, esi)
+        self._stamps.append((stamp_us, self.sent))
+        return LargePacket(label, data, number, symbol_id)
 
     def _choose(self) -> int:
-        """The first block that has not had what should suffice; else the unfinished ones in turn."""
+        """Return the block of the next packet.
+
+        It is the first block of which fewer symbols were sent than should suffice, or otherwise one
+        of the blocks that are not decoded, in turn.
+        """
         for number, block in self._blocks.items():
-            if block.sent < math.ceil((block.symbols + self._code.excess) / (1 - self.loss) + 1):
+            sufficient = (block.symbols + self._code.excess) / (1 - self.loss) + 1
+            if block.sent < math.ceil(sufficient):
                 return number
         numbers = list(self._blocks)
         self._turn += 1
         return numbers[self._turn % len(numbers)]
 
     def _measure(self, newest_us: int, received: int) -> None:
-        """Loss between two acknowledgements at least a hundred sent packets apart, by the time stamps they echo.
+        """Measure the loss between two acknowledgements that are at least 100 packets apart.
 
-        A sender that answered the losses of its own congestion with more packets would keep the queue full: where more
-        arrives than was requested, half of the loss is believed.
+        A sender that answers the losses of its own congestion with more packets would keep the
+        queue full. If more packets arrive than were requested, only half of the loss is used.
+
+        Args:
+            newest_us: The newest time stamp received.
+            received: Number of packets received.
         """
-        while self._stamps and (newest_us - self._stamps[0][0]) & 0xFFFFFFFF < 1 << 31:
-            self._covered = self._stamps.popleft()
-        (stamp_us, sent), (seen_us, seen_sent, seen_received) = self._covered, self._seen
-        if sent - seen_sent < MEASURED_OVER:
+        while self._stamps and (newest_us - self._stamps[0][0]) & _WORD < _HALF_WORDS:
+            self._acknowledged = self._stamps.popleft()
+        stamp_us, sent = self._acknowledged
+        last_us, last_sent, last_received = self._measured_at
+        if sent - last_sent < MEASURED_OVER:
             return
-        arrived, span_s = received - seen_received, ((stamp_us - seen_us) & 0xFFFFFFFF) / 1e6
+        arrived = received - last_received
+        span_s = ((stamp_us - last_us) & _WORD) / 1e6
         congested = arrived > _EXTRA_SYMBOLS * self.parameters.arrival_pps * span_s
-        loss = max(0.0, 1 - arrived / (sent - seen_sent))
+        loss = max(0.0, 1 - arrived / (sent - last_sent))
         if loss <= MAX_LOSS:
             self.loss = loss / 2 if congested else loss
-        self._seen = (stamp_us, sent, received)
+        self._measured_at = (stamp_us, sent, received)
+
+
+class _PartialBlock(NamedTuple):
+    """A block of which symbols have arrived, but not enough to decode it.
+
+    Attributes:
+        decoder: Its decoder.
+        symbols: K.
+        symbol_bytes: Length of a symbol.
+    """
+
+    decoder: BlockDecoder
+    symbols: int
+    symbol_bytes: int
 
 
 class LargeBlockReceiver:
-    """Decodes blocks from whatever symbols arrive, and acknowledges them; ``file`` is the whole, checked against its
-    SHA-256.
+    """Decodes the blocks of a file from any symbols, and acknowledges them.
 
-    ``counters``: packets by what became of them: useful, after_decoding, and a word for each kind of damage.
-    ``longest_s``: that a packet was under way, where the sender's clock is the receiver's.
+    Args:
+        stream_id: The stream.
+        code: The code of the blocks.
+        ack_interval_s: Maximum time between two acknowledgements.
+
+    Attributes:
+        counters: Number of packets that were useful, that arrived after_decoding, and that were
+            rejected for each reason.
+        received: Number of valid packets.
+        file: The file, when it is complete and its SHA-256 is correct.
+        corrupted: The file is complete, and its SHA-256 is wrong.
+        longest_s: Longest transit time of a packet, if sender and receiver have the same clock.
     """
 
     def __init__(self, stream_id: int, code: BlockCode, *, ack_interval_s: float = 0.05) -> None:
@@ -240,8 +394,10 @@ class LargeBlockReceiver:
         self.received = 0
         self.file: bytes | None = None
         self.corrupted = False
-        self._stream_id, self._code, self._interval_s = stream_id, code, ack_interval_s
-        self._decoders: dict[int, tuple[BlockDecoder, int, int]] = {}
+        self._stream_id = stream_id
+        self._code = code
+        self._interval_s = ack_interval_s
+        self._partial: dict[int, _PartialBlock] = {}
         self._decoded: dict[int, bytes] = {}
         self._blocks: int | None = None
         self.longest_s = 0.0
@@ -251,40 +407,50 @@ class LargeBlockReceiver:
 
     @property
     def done(self) -> bool:
-        """Whether every block is decoded."""
+        """True once every block is decoded."""
         return self._blocks is not None and len(self._decoded) == self._blocks
 
     def receive(self, data: bytes, now_s: float) -> None:
-        """One packet of the network; what is not an undamaged symbol of this stream is counted and left alone."""
+        """Process a packet; it is counted and ignored if it is not a valid symbol of this stream.
+
+        Args:
+            data: The packet.
+            now_s: Time at the receiver.
+        """
         try:
-            number, symbol_id, symbols, blocks, stamp, symbol = decode_symbol(data, self._stream_id)
-            decoder = self._decoder(number, symbols, blocks, len(symbol))
+            packet = decode_symbol(data, self._stream_id)
+            decoder = self._decoder(packet)
         except MalformedPacket as error:
             self.counters[error.reason] += 1
             return
         self.received += 1
-        if self.received == 1 or 0 < (stamp - self._newest_us) & 0xFFFFFFFF < 1 << 31:
-            self._newest_us = stamp
-        delay_us = (int(now_s * 1e6) - stamp + (1 << 31)) % (1 << 32) - (1 << 31)
+        if self.received == 1 or 0 < (packet.stamp_us - self._newest_us) & _WORD < _HALF_WORDS:
+            self._newest_us = packet.stamp_us
+        delay_us = signed(int(now_s * 1e6) - packet.stamp_us, _WORD + 1)
         self.longest_s = max(self.longest_s, delay_us / 1e6)
         self._next_ack_s = min(self._next_ack_s, now_s + self._interval_s)
         if decoder is None:
             self.counters["after_decoding"] += 1
             return
         self.counters["useful"] += 1
-        found = decoder.add(symbol_id, symbol)
-        if found is not None:
-            self._decoded[number] = found
-            self._decoders.pop(number)
+        content = decoder.add(packet.symbol_id, packet.symbol)
+        if content is not None:
+            self._decoded[packet.block] = content
+            self._partial.pop(packet.block)
             self._urgent = True
             if self.done:
                 self._assemble()
 
     def next_deadline_s(self) -> float:
+        """Return the time of the next acknowledgement, or infinity."""
         return -math.inf if self._urgent else self._next_ack_s
 
     def acknowledgements_due(self, now_s: float) -> list[bytes]:
-        """At most one packet: at once after a block was decoded, else at every interval while packets come."""
+        """Return the acknowledgement that is due, if any.
+
+        It is due as soon as a block is decoded, and otherwise at every interval while packets
+        arrive.
+        """
         if not self._urgent and now_s < self._next_ack_s:
             return []
         self._urgent = False
@@ -293,77 +459,72 @@ class LargeBlockReceiver:
             encode_acknowledgement(self._stream_id, self._newest_us, self.received, self._decoded)
         ]
 
-    def _decoder(
-        self, number: int, symbols: int, blocks: int, symbol_bytes: int
-    ) -> BlockDecoder | None:
-        """The block's decoder, None where it is decoded; MalformedPacket for one that contradicts what is known."""
-        if self._blocks is not None and blocks != self._blocks:
+    def _decoder(self, packet: LargeSymbol) -> BlockDecoder | None:
+        """Return the decoder of a packet's block, or None if the block is decoded.
+
+        Raises:
+            MalformedPacket: The packet contradicts an earlier one.
+        """
+        number = packet.block
+        symbols = packet.symbols
+        symbol_bytes = len(packet.symbol)
+        if self._blocks is not None and packet.blocks != self._blocks:
             raise MalformedPacket(
-                "block", f"a file of {blocks} blocks where {self._blocks} were announced"
+                "block", f"a file of {packet.blocks} blocks where {self._blocks} were announced"
             )
         if symbols > self._code.most_symbols:
             raise MalformedPacket("block", f"{symbols} symbols in a block of {self._code.name}")
-        self._blocks = blocks
+        self._blocks = packet.blocks
         if number in self._decoded:
             return None
-        if number not in self._decoders:
+        if number not in self._partial:
             try:
-                self._decoders[number] = (
-                    self._code.decoder(symbols, symbol_bytes),
-                    symbols,
-                    symbol_bytes,
-                )
+                decoder = self._code.decoder(symbols, symbol_bytes)
             except FecError as error:
                 raise MalformedPacket("block", str(error)) from None
-        decoder, known_symbols, known_bytes = self._decoders[number]
-        if (symbols, symbol_bytes) != (known_symbols, known_bytes):
+            self._partial[number] = _PartialBlock(decoder, symbols, symbol_bytes)
+        block = self._partial[number]
+        if symbols != block.symbols or symbol_bytes != block.symbol_bytes:
             raise MalformedPacket(
-                "block", f"block {number} of {symbols} symbols where {known_symbols} were announced"
+                "block", f"block {number} of {symbols} symbols where {block.symbols} were announced"
             )
-        return decoder
+        return block.decoder
 
     def _assemble(self) -> None:
-        whole = b"".join(self._decoded[i] for i in range(len(self._decoded)))
-        length, digest = _PREAMBLE.unpack_from(whole.ljust(PREAMBLE_BYTES, b"\0"))
-        file = whole[_PREAMBLE.size : _PREAMBLE.size + length]
+        """Join the decoded blocks to the file, and check it."""
+        content = b"".join(self._decoded[number] for number in range(len(self._decoded)))
+        length, digest = _PREAMBLE.unpack_from(content.ljust(PREAMBLE_BYTES, b"\0"))
+        file = content[PREAMBLE_BYTES : PREAMBLE_BYTES + length]
         self.corrupted = len(file) != length or hashlib.sha256(file).digest() != digest
         self.file = None if self.corrupted else file
 
 
-class LargeSymbol(NamedTuple):
-    """One coded symbol of a file: symbol ``symbol_id`` of block ``block``, which has ``symbols`` source symbols; the
-    file has ``blocks``. ``stamp_us``: the sender's time stamp, modulo 2^32."""
-
-    block: int
-    symbol_id: int
-    symbols: int
-    blocks: int
-    stamp_us: int
-    symbol: bytes
-
-
 def encode_symbol(stream_id: int, packet: LargeSymbol) -> bytes:
-    """One packet: 24 bytes of header, then the symbol; the CRC covers both."""
-    block, symbol_id, symbols, blocks, stamp_us, symbol = packet
+    """Return a packet with a symbol: 24 bytes of header, and the symbol; the CRC covers both."""
     front = HEADER.pack(
         VERSION << 4 | LARGE_SYMBOL,
         0,
         stream_id,
-        block << 24 | symbol_id,
-        symbols,
-        blocks,
-        len(symbol),
+        packet.block << 24 | packet.symbol_id,
+        packet.symbols,
+        packet.blocks,
+        len(packet.symbol),
         0,
-        stamp_us,
+        packet.stamp_us,
         0,
     )
-    return b"".join((front[:_CRC_OFFSET], checksum(front, symbol), symbol))
+    seal = checksum(front, packet.symbol)
+    return b"".join((front[:_CRC_OFFSET], seal, packet.symbol))
 
 
 def decode_symbol(data: bytes, stream_id: int) -> LargeSymbol:
-    """The symbol in a packet; raises a MalformedPacket that names its reason."""
+    """Return the symbol in a packet of this stream.
+
+    Raises:
+        MalformedPacket: The packet is not valid. The error names the reason.
+    """
     _check_kind(data, LARGE_SYMBOL, HEADER.size)
-    _, flags, stream, payload_id, symbols, blocks, length, spare, stamp, _ = HEADER.unpack_from(
+    _, flags, stream, payload_id, symbols, blocks, length, spare, stamp_us, _ = HEADER.unpack_from(
         data
     )
     if len(data) != HEADER.size + length:
@@ -376,30 +537,32 @@ def decode_symbol(data: bytes, stream_id: int) -> LargeSymbol:
             "flags", f"flags {flags:#x}, spare {spare:#x}, stream {stream}: not of this stream"
         )
     block = payload_id >> 24
-    if (
-        not 1 <= blocks <= MAX_BLOCKS
-        or block >= blocks
-        or not 1 <= symbols <= MAX_SYMBOLS
-        or length % 8
-        or not length
-    ):
+    is_block = 1 <= blocks <= MAX_BLOCKS and block < blocks
+    if not is_block or not 1 <= symbols <= MAX_SYMBOLS or length % 8 or length == 0:
         raise MalformedPacket(
             "block", f"block {block} of {blocks} with {symbols} symbols of {length} bytes"
         )
-    return LargeSymbol(block, payload_id & 0xFFFFFF, symbols, blocks, stamp, data[HEADER.size :])
+    return LargeSymbol(block, payload_id & 0xFFFFFF, symbols, blocks, stamp_us, data[HEADER.size :])
 
 
 def encode_acknowledgement(
     stream_id: int, newest_us: int, received: int, decoded: dict[int, bytes]
 ) -> bytes:
-    """What the receiver has: the newest time stamp seen, packets received, decoded blocks."""
-    bitmap = sum(1 << number for number in decoded).to_bytes(32, "big")
+    """Return the packet of an acknowledgement.
+
+    Args:
+        stream_id: The stream.
+        newest_us: The newest time stamp received.
+        received: Number of packets received.
+        decoded: The decoded blocks by number.
+    """
+    bitmap = sum(1 << number for number in decoded).to_bytes(_BITMAP_BYTES, "big")
     front = ACKNOWLEDGEMENT.pack(
         VERSION << 4 | LARGE_ACKNOWLEDGEMENT,
         0,
         stream_id,
         newest_us,
-        received & 0xFFFFFFFF,
+        received & _WORD,
         bitmap,
         0,
     )
@@ -407,7 +570,15 @@ def encode_acknowledgement(
 
 
 def decode_acknowledgement(data: bytes, stream_id: int) -> tuple[int, int, int]:
-    """Newest time stamp, packets received, bitmap of decoded blocks; raises a MalformedPacket."""
+    """Decode an acknowledgement of this stream.
+
+    Returns:
+        The newest time stamp received, the number of packets received, and the bitmap of decoded
+        blocks.
+
+    Raises:
+        MalformedPacket: The packet is not valid. The error names the reason.
+    """
     _check_kind(data, LARGE_ACKNOWLEDGEMENT, ACKNOWLEDGEMENT.size)
     if len(data) != ACKNOWLEDGEMENT.size:
         raise MalformedPacket(
@@ -422,6 +593,7 @@ def decode_acknowledgement(data: bytes, stream_id: int) -> tuple[int, int, int]:
 
 
 def _check_kind(data: bytes, kind: int, size: int) -> None:
+    """Check the length, the version and the type of a packet."""
     if len(data) < size:
         raise MalformedPacket(
             "truncated", f"packet of {len(data)} bytes, shorter than its header of {size}"

@@ -1,6 +1,7 @@
-"""What a receiver tells the sender of losses, and when: the latest blocks' symbols, totals, the paths' counts.
+"""Decides when a receiver sends a loss report, and what the report contains.
 
-No clock: the time is handed in.
+A report contains the symbols of the latest blocks, totals, and the counts of the paths. The module
+has no clock: the caller gives the time.
 """
 
 import math
@@ -11,21 +12,34 @@ from fec.protocol.loss_report import MAX_BLOCKS, LossReport, most_blocks
 from fec.protocol.path_counts import PathArrivals
 from fec.protocol.receiver_types import ReceiverParameters
 
+# After a block that its own packets could not repair, reports are sent at the urgent rate for this
+# time.
 _ALERT_S = 0.3
-"""After a block that its own packets could not repair, reports come at the urgent rate for so long."""
+
+# Number of blocks that a report lists if the paths have equal delays.
 USUAL_BLOCKS = 30
-"""The latest blocks that a report lists, where paths are equally long."""
+
+# Time stamps are modulo this.
 STAMPS = 1 << 32
+
 _WORD = STAMPS - 1
 
 
 class LossReporter:
-    """Due every ``report_interval_s`` or ``report_packets`` packets, and ``urgent_s`` after the last one once an alarm
-    was given.
+    """Builds the loss reports of a receiver.
 
-    The receiver itself counts ``waiting``, the packets since the last report, and writes into ``recent``, the bitmap of
-    symbols of each of the latest blocks: that is done for every packet. ``blocks_apart``: so many more blocks are
-    listed than usual, those of which packets on slower paths may still come.
+    A report is due every ``report_interval_s`` or ``report_packets`` packets. After an alarm, it is
+    due ``urgent_s`` after the previous one.
+
+    The receiver updates ``waiting`` and ``recent`` itself, because this is done for every packet.
+
+    Attributes:
+        waiting: Number of packets since the last report.
+        recent: The bitmap of symbols of each of the latest blocks, in the order of their numbers.
+        paths: The counts of the paths.
+        blocks_apart: Number of blocks that a report lists in addition to the usual ones. Packets of
+            them may still arrive over slower paths.
+        urgent: An alarm was raised since the last report.
 
     >>> reporter = LossReporter(ReceiverParameters(source_packets=20, symbol_bytes=256))
     >>> reporter.waiting, reporter.due(5.0)
@@ -33,7 +47,9 @@ class LossReporter:
     >>> reporter.waiting = 1
     >>> reporter.due(5.0)
     True
-    >>> _ = reporter.report(5.0, newest_us=0, newest_at_s=5.0, highest=0, received=1, totals=Counter())
+    >>> _ = reporter.report(
+    ...     5.0, newest_us=0, newest_at_s=5.0, highest=0, received=1, totals=Counter()
+    ... )
     >>> reporter.waiting, reporter.next_s()
     (0, inf)
     """
@@ -41,47 +57,59 @@ class LossReporter:
     def __init__(
         self, parameters: ReceiverParameters, session: int = 0, seal: Seal | None = None
     ) -> None:
-        self._parameters, self._session, self._seal = parameters, session, seal
+        self._parameters = parameters
+        self._session = session
+        self._seal = seal
         self.recent: dict[int, int] = {}
         self.paths = PathArrivals()
-        self.waiting = self.blocks_apart = 0
+        self.waiting = 0
+        self.blocks_apart = 0
         self.urgent = False
-        self._last_s = self._alert_until_s = -math.inf
+        self._last_s = -math.inf
+        self._alert_until_s = -math.inf
         self._last_number: int | None = None
 
     def alarm(self, now_s: float) -> None:
-        """A block cannot be repaired by what was sent of it."""
-        self.urgent, self._alert_until_s = True, now_s + _ALERT_S
+        """Report a block soon, because the packets that were sent of it cannot repair it."""
+        self.urgent = True
+        self._alert_until_s = now_s + _ALERT_S
 
     def note(self, number: int, bits: int, highest: int) -> None:
-        """Have a block's symbols in the next reports, if it is among the latest; ``highest``: the newest block but for
-        this one."""
+        """Add symbols of a block to the next reports, if it is one of the latest blocks.
+
+        Args:
+            number: Number of the block.
+            bits: Bitmap of the symbols.
+            highest: The newest block apart from this one.
+        """
         recent = self.recent
         if number in recent:
             recent[number] |= bits
         elif number > max(-1, highest - MAX_BLOCKS):
-            later = (
-                [n for n in recent if n > number]
-                if recent and next(reversed(recent)) > number
-                else []
-            )
+            later: list[int] = []
+            if recent and next(reversed(recent)) > number:
+                later = [n for n in recent if n > number]
             recent[number] = bits
-            for n in later:  # behind it: they stand in the order of their numbers
+            # Later blocks move behind this one, to keep the order of the numbers.
+            for n in later:
                 recent[n] = recent.pop(n)
             oldest = max(highest, number) - MAX_BLOCKS
             while (first := next(iter(recent))) <= oldest:
                 del recent[first]
 
     def next_s(self) -> float:
-        """When a report is due, whatever arrives (inf: never)."""
-        return self._last_s + self._after_s() if self.waiting else math.inf
+        """Return when a report is due if no packet arrives, or infinity if none is."""
+        if not self.waiting:
+            return math.inf
+        return self._last_s + self._interval_s()
 
     def due(self, now_s: float) -> bool:
-        """Whether one is due now."""
-        early = (
-            self._last_s <= now_s < self._last_s + self._after_s()
-        )  # the clock may have been set back
-        return bool(self.waiting) and (self.waiting >= self._parameters.report_packets or not early)
+        """Return whether a report is due now."""
+        if not self.waiting:
+            return False
+        # If the clock was set back, a report is due.
+        early = self._last_s <= now_s < self._last_s + self._interval_s()
+        return not early or self.waiting >= self._parameters.report_packets
 
     def report(
         self,
@@ -93,12 +121,23 @@ class LossReporter:
         received: int,
         totals: Counter[str],
     ) -> bytes:
-        """The report as things are; ``newest_us``: the latest time stamp, that came at ``newest_at_s``. ``totals`` is
-        counted up."""
+        """Return the packet of a report.
+
+        Args:
+            now_s: Time at the receiver.
+            newest_us: The newest time stamp received.
+            newest_at_s: Time of its arrival.
+            highest: The highest block number received; -1 for none.
+            received: Number of packets received.
+            totals: Counters of the receiver, in which the report is counted.
+        """
         if self.urgent:
             totals["urgent_reports"] += 1
         totals["reports"] += 1
-        most = min(USUAL_BLOCKS + self.blocks_apart, most_blocks(self.recent.values()))
+        block_limit = min(USUAL_BLOCKS + self.blocks_apart, most_blocks(self.recent.values()))
+        blocks = []
+        for number, bitmap in list(self.recent.items())[-block_limit:]:
+            blocks.append((number % BLOCK_NUMBERS, bitmap))
         report = LossReport(
             stream_id=self._parameters.stream_id,
             number=self._next_number(newest_us),
@@ -109,27 +148,31 @@ class LossReporter:
             decoded_blocks=totals["decoded_blocks"] & _WORD,
             undecodable_blocks=totals["undecodable_blocks"] & _WORD,
             unused_parity=totals["unused_parity"] & _WORD,
-            blocks=tuple(
-                (number % BLOCK_NUMBERS, bitmap)
-                for number, bitmap in [*self.recent.items()][-most:]
-            ),
+            blocks=tuple(blocks),
             paths=self.paths.entries(),
             session=self._session,
         )
-        self.waiting, self._last_s, self.urgent = 0, now_s, False
+        self.waiting = 0
+        self._last_s = now_s
+        self.urgent = False
         return report.encode(self._seal)
 
     def _next_number(self, newest_us: int) -> int:
-        """The newest time stamp, or one more than the last number: the sender's clock goes on when a receiver starts
-        again, and so do the numbers of its reports."""
-        number, last = newest_us & _WORD, self._last_number
+        """Return the number of the next report.
+
+        It is the newest time stamp, or one more than the last number if the time stamp is not
+        greater. The sender's clock continues when a receiver restarts, so the numbers of the
+        receiver's reports increase as well.
+        """
+        number = newest_us & _WORD
+        last = self._last_number
         if last is not None and signed(number - last, STAMPS) <= 0:
             number = (last + 1) & _WORD
         self._last_number = number
         return number
 
-    def _after_s(self) -> float:
-        """Time from one report to the next, as things are."""
+    def _interval_s(self) -> float:
+        """Return the current time from one report to the next."""
         if self.urgent or self._last_s < self._alert_until_s:
             return min(self._parameters.urgent_s, self._parameters.report_interval_s)
         return self._parameters.report_interval_s

@@ -1,4 +1,4 @@
-"""The blocks of a stream that are open at its receiver: they are opened in order, and closed at their deadlines."""
+"""The open blocks of a receiver, which are opened in order, and closed at their deadlines."""
 
 import math
 from collections import Counter
@@ -13,13 +13,15 @@ from fec.protocol.receiver_types import (
     ReceiverParameters,
 )
 
+# Maximum number of blocks by which one packet may be ahead of all earlier ones, even if there was
+# time for more. Several packets must agree on a larger number.
 FARTHEST_AHEAD = 4096
-"""Blocks that one packet may be ahead of all before it, even where there was time for more; then several must agree."""
+
 S_PER_US = 1e-6
 
 
 class BlockWindow:
-    """A part of ``StreamReceiver``, which says what the attributes are."""
+    """Opens and closes blocks; the base class of ``StreamReceiver``, which sets the attributes."""
 
     parameters: ReceiverParameters
     _m: int
@@ -32,7 +34,7 @@ class BlockWindow:
 
     @property
     def open_blocks(self) -> int:
-        """Blocks whose deadline is still to come."""
+        """Number of blocks whose deadline has not passed."""
         return len(self._blocks)
 
     def advance(self, now_s: float) -> list[Event]:
@@ -43,6 +45,7 @@ class BlockWindow:
         return events
 
     def _plan_closing(self) -> None:
+        """Set the time at which the oldest block is closed."""
         block = next(iter(self._blocks.values()), None)
         if block is None:
             self._closing_s = math.inf
@@ -52,11 +55,19 @@ class BlockWindow:
             )
 
     def _open_until(self, number: int, sent_us: int, now_s: float) -> list[Event]:
-        """A block later than all before: it and those skipped (all their packets lost, or late) await their
-        deadlines."""
+        """Open a block that is later than all earlier ones, and the blocks that were skipped.
+
+        No packet of skipped blocks has arrived; their packets are lost or late.
+
+        Args:
+            number: Number of the block.
+            sent_us: Time stamp of its packet.
+            now_s: Time at the receiver.
+        """
         events: list[Event] = []
         first = self._highest + 1
         if number > self._highest + FARTHEST_AHEAD:
+            # There is no memory for all skipped blocks.
             for block in list(self._blocks.values()):
                 self._close(block, now_s, events)
             if number > first:
@@ -68,23 +79,28 @@ class BlockWindow:
             self._blocks[n] = OpenBlock(n, sent_us, self._m)
             if number - n < MAX_BLOCKS:
                 self._reporter.note(n, 0, self._highest)
-        before = self._blocks.get(number - 2)
+        earlier_block = self._blocks.get(number - 2)
         self._highest = number
         while len(self._blocks) > 2 * FARTHEST_AHEAD:
             self._close(next(iter(self._blocks.values())), now_s, events)
         self._began(first - 1, sent_us)
-        if before is not None and not before.complete:
-            self._reporter.alarm(now_s)  # its parity was due before this block began
+        # The parity of this block was due before the new one began.
+        if earlier_block is not None and not earlier_block.complete:
+            self._reporter.alarm(now_s)
         return events
 
     def _began(self, number: int, sent_us: int) -> None:
-        """A block began no later than its earliest packet was sent, and the blocks before it no later than it did."""
+        """Correct the start of a block to the time stamp of its earliest packet.
+
+        The blocks before it began no later than it did.
+        """
         while (block := self._blocks.get(number)) is not None and block.start_us > sent_us:
             block.start_us = sent_us
             number -= 1
         self._plan_closing()
 
     def _close(self, block: OpenBlock, now_s: float, events: list[Event]) -> None:
+        """Close a block, and count its losses if it is incomplete."""
         symbols = block.symbols
         del self._blocks[block.number]
         self._plan_closing()

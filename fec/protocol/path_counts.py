@@ -1,7 +1,8 @@
-"""Packets counted by path at both ends: numbers given where they leave, gaps found where they arrive, totals kept at
-the sender.
+"""Counts the packets of each path at both ends of a stream.
 
-A path is 1 to 255; 0 stands for packets whose path is not numbered. Numbers repeat after 65,536.
+The sender numbers the packets of a path, the receiver finds the gaps, and the sender sums up what
+loss reports say. A path has a number from 1 to 255; 0 is for packets whose path is not numbered.
+Packet numbers are modulo 65,536.
 """
 
 from collections.abc import Iterable
@@ -14,18 +15,29 @@ from fec.errors import FecError
 from fec.protocol.loss_report import MAX_LOST, MAX_PATH, MAX_PATHS
 from fec.redundancy.labels import LABELS
 
+# Packet numbers are modulo this.
 _NUMBERS = 1 << 16
+
 _WORD = (1 << 32) - 1
+
+# (path, lost, arrived) in a loss report.
 Entry = tuple[int, int, int]
-"""(path, lost, came) as a loss report lists it."""
-FIRST, HIGHEST, ARRIVED = 0, 1, 2
+
+# The counts of a path: the first and the highest packet number, and the number of packets that
+# arrived.
+FIRST, HIGHEST, ARRIVED = range(3)
+
 Column = NDArray[np.int64]
 
 
 class PathNumbers:
-    """At the sender: which path a label takes, and the next number on it.
+    """Numbers the packets of each path at the sender.
 
-    ``path_of_label``: 65,536 bytes, one a label; 0 where the path is not numbered.
+    Args:
+        path_of_label: 65,536 bytes with the path of each label; 0 if the path is not numbered.
+
+    Attributes:
+        path_of: ``path_of_label``.
 
     >>> numbers = PathNumbers(bytes([1]) * 32768 + bytes([2]) * 32768)
     >>> [numbers.next(label) for label in (0, 40000, 7)]
@@ -41,7 +53,7 @@ class PathNumbers:
         self._sent = [0] * (MAX_PATH + 1)
 
     def next(self, label: int) -> tuple[int, int]:
-        """(path, number on it modulo 2^16) of a packet that leaves now."""
+        """Return the path and the number of the next packet with this label."""
         path = self.path_of[label]
         if not path:
             return 0, 0
@@ -50,36 +62,44 @@ class PathNumbers:
         return path, number % _NUMBERS
 
     def next_many(self, labels: Column) -> tuple[Column, Column]:
-        """Return (paths, numbers) of packets that leave one after the other."""
+        """Return the paths and the numbers of the next packets with these labels."""
         paths = np.frombuffer(self.path_of, np.uint8)[labels].astype(np.int64)
         numbers = np.zeros(len(paths), np.int64)
         for path in np.flatnonzero(np.bincount(paths)).tolist():
             if path:
-                (places,) = np.nonzero(paths == path)
-                numbers[places] = self._sent[path] + np.arange(len(places))
-                self._sent[path] += len(places)
+                (positions,) = np.nonzero(paths == path)
+                numbers[positions] = self._sent[path] + np.arange(len(positions))
+                self._sent[path] += len(positions)
         return paths, numbers % _NUMBERS
 
 
-def count(own: Any, number: int) -> None:
-    """A packet of that number came on a path, of which ``own`` has the first and the highest number and how many
-    came."""
-    if not own[ARRIVED]:
-        own[FIRST] = own[HIGHEST] = number
-    own[ARRIVED] += 1
-    ahead = (number - own[HIGHEST]) % _NUMBERS
+def count(counts: Any, number: int) -> None:
+    """Count a packet that arrived.
+
+    Args:
+        counts: FIRST, HIGHEST and ARRIVED of the packet's path.
+        number: Number of the packet, modulo 65,536.
+    """
+    if not counts[ARRIVED]:
+        counts[FIRST] = number
+        counts[HIGHEST] = number
+    counts[ARRIVED] += 1
+    ahead = (number - counts[HIGHEST]) % _NUMBERS
     if ahead < _NUMBERS // 2:
-        own[HIGHEST] += ahead
+        counts[HIGHEST] += ahead
     else:
-        own[FIRST] = min(own[FIRST], own[HIGHEST] + ahead - _NUMBERS)
+        counts[FIRST] = min(counts[FIRST], counts[HIGHEST] + ahead - _NUMBERS)
 
 
 class PathArrivals:
-    """At the receiver: packets that came on each path and the numbers missing between them.
+    """Counts the packets that arrived and that are missing on each path, at the receiver.
 
-    Missing are the numbers from the lowest to the highest that came; a silent path, or one that loses more than 32,767
-    packets on end, cannot be notified by numbers alone. Hand in no duplicates. ``table``: of each path its first and
-    its highest number and how many packets came.
+    Numbers from the lowest to the highest one that arrived can be missing. The losses of a silent
+    path, and more than 32,767 losses in a row, cannot be found from the numbers. Duplicates may not
+    be counted.
+
+    Attributes:
+        table: FIRST, HIGHEST and ARRIVED of each path.
 
     >>> arrivals = PathArrivals()
     >>> for number in (0, 1, 4):
@@ -93,32 +113,42 @@ class PathArrivals:
         self._turn = 0
 
     def add(self, path: int, number: int) -> None:
-        """A packet that came, by the two fields of its header; path 0 is left out."""
+        """Count a packet that arrived; packets of path 0 are ignored.
+
+        Args:
+            path: Path of the packet.
+            number: Number of the packet on the path.
+        """
         if path:
             count(self.table[path], number)
 
-    def entries(self, most: int = MAX_PATHS) -> tuple[Entry, ...]:
-        """For the next report: every path, or ``most`` of them by turns, in the order of their numbers."""
+    def entries(self, limit: int = MAX_PATHS) -> tuple[Entry, ...]:
+        """Return the entries of the next report, in the order of the paths.
+
+        If there are more than ``limit`` paths, successive reports contain different ones in turn.
+        """
         table = self.table if isinstance(self.table, list) else self.table.tolist()
-        paths = [path for path, own in enumerate(table) if own[ARRIVED]]
-        if len(paths) > most:
-            turned = paths[self._turn % len(paths) :] + paths[: self._turn % len(paths)]
-            self._turn = (self._turn + most) % len(paths)
-            paths = sorted(turned[:most])
-        return tuple((path, *_counted(*table[path])) for path in paths)
-
-
-def _counted(first: int, highest: int, came: int) -> tuple[int, int]:
-    """Lost and came, as a report tells them."""
-    return min(MAX_LOST, max(0, highest - first + 1 - came)), came & _WORD
+        paths = [path for path, counts in enumerate(table) if counts[ARRIVED]]
+        if len(paths) > limit:
+            turn = self._turn % len(paths)
+            self._turn = (self._turn + limit) % len(paths)
+            paths = sorted((paths[turn:] + paths[:turn])[:limit])
+        entries = []
+        for path in paths:
+            first, highest, arrived = table[path]
+            lost = min(MAX_LOST, max(0, highest - first + 1 - arrived))
+            entries.append((path, lost, arrived & _WORD))
+        return tuple(entries)
 
 
 class PathReports:
-    """At the sender: what reports told of each path, summed over receivers that were started again.
+    """Sums up what loss reports say about each path, at the sender.
+
+    The sums continue if a receiver restarts.
 
     >>> reports = PathReports()
-    >>> for lost, came in ((1, 9), (2, 18), (0, 5)):  # a receiver of its own from the third report on
-    ...     reports.add([(1, lost, came)])
+    >>> for lost, arrived in ((1, 9), (2, 18), (0, 5)):  # The receiver restarts before the third.
+    ...     reports.add([(1, lost, arrived)])
     >>> reports.totals
     {1: (2, 23)}
     """
@@ -128,19 +158,21 @@ class PathReports:
         self._totals: dict[int, tuple[int, int]] = {}
 
     def add(self, entries: Iterable[Entry]) -> None:
-        """The entries of a report newer than all before it."""
+        """Add the entries of a report, which must be newer than all earlier ones."""
         for path, lost, arrived in entries:
             old_lost, old_arrived = self._last.get(path, (0, 0))
-            if arrived < old_arrived and old_arrived - arrived < _WORD // 2:
-                old_lost = old_arrived = 0  # a receiver of its own counts again
-            sums = self._totals.get(path, (0, 0))
+            restarted = arrived < old_arrived and old_arrived - arrived < _WORD // 2
+            if restarted:
+                old_lost = 0
+                old_arrived = 0
+            total_lost, total_arrived = self._totals.get(path, (0, 0))
             self._totals[path] = (
-                sums[0] + lost - old_lost,
-                sums[1] + (arrived - old_arrived & _WORD),
+                total_lost + lost - old_lost,
+                total_arrived + (arrived - old_arrived & _WORD),
             )
-            self._last[path] = lost, arrived
+            self._last[path] = (lost, arrived)
 
     @property
     def totals(self) -> dict[int, tuple[int, int]]:
-        """Path -> (lost, came)."""
+        """Packets (lost, arrived) by path."""
         return dict(sorted(self._totals.items()))

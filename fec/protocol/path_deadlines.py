@@ -1,13 +1,15 @@
-"""Which packets under way are overdue, each by the time that its own path takes.
+"""Decides which packets in transit are overdue, by the delays of their paths.
 
-A packet is taken for lost when one that was due later has come: order is kept on a path, and between paths the planned
-delays tell what was due. A gap in a path's own numbers is no use instead: a failure silences the path, and no later
-packet shows the gap before the repair.
+A packet is considered lost when one that was due later has arrived. Packets of one path arrive in
+order, and the planned delays of different paths say which packet was due first. A gap in the packet
+numbers of a path would not suffice: a failure silences the path, and no later packet shows the gap
+before the repair.
 
-Plans err. So each path's packets are allowed as much more as they have come late by, twice in the last while: once may
-be a machine that stalled. Without a plan all are allowed the most at first, before anything was learnt.
+Plans can be wrong. Packets of a path are therefore allowed as much additional delay as at least two
+of its packets have recently had; a single one may be due to a machine that stalled. Without a plan,
+packets are allowed the maximum at first, until delays have been observed.
 
-No clock: the time is handed in.
+The module has no clock: the caller gives the time.
 """
 
 import math
@@ -23,25 +25,50 @@ from fec.errors import FecError
 from fec.protocol.loss_report import MAX_BLOCKS
 from fec.redundancy.labels import LABELS
 
+# Minimum additional delay that is allowed.
 LEAST_S = 0.005
-"""Allowed beyond the planned delay, always."""
+
+# A packet may arrive earlier or later than planned by this share of its path's delay.
 JITTER = 0.1
-"""By so much of its path's delay a packet may come earlier or later than planned."""
+
+# Additional delays are remembered for this time to twice this time.
 WINDOW_S = 5.0
-"""Lateness is remembered for once to twice as long."""
-_MAX_WAITING, _MAX_BLOCKS = 1 << 17, 8192
+
+# Maximum number of packets in transit on a path.
+_MAX_WAITING = 1 << 17
+
+# Maximum number of blocks that a sender remembers.
+_MAX_BLOCKS = 8192
+
 _BITMAP_BYTES = 32
+_BITMAP_BITS = 8 * _BITMAP_BYTES
+
+# The columns of `Packets`.
 _SENT, _BLOCK, _SYMBOL, _LABEL = range(4)
 
+# A row for each packet: the time when it was sent, its block, symbol and label.
 Packets = NDArray[np.float64]
-"""A row a packet: when it was sent, block, symbol, label."""
 
 
 @dataclass(slots=True)
 class SentBlock:
-    """A block at its sender. ``first_label``: index of its first label in the order of labels; ``sent``: packets, late
-    parity included; ``judged``: of those, the ones whose fate is known; ``judged_lost``: bit e where symbol e is taken
-    for lost; ``known``: bit e for a source symbol that a short block does not have, zeros that both ends know."""
+    """A block at its sender.
+
+    Attributes:
+        number: Number of the block.
+        wire_number: Number of the block in packet headers, shifted by the bits of the symbol id.
+        first_label: Position of its first label in the order of labels.
+        started_s: Time at which the block began.
+        size: Block size N.
+        sources: The source symbols.
+        parity: The parity symbols that have been computed.
+        sent: Number of packets sent, including late parity.
+        judged: Number of these packets that have arrived or are considered lost.
+        judged_lost: Bit e is set if symbol e is considered lost.
+        complete: The receiver has enough symbols.
+        known: Bit e is set for a source symbol that a short block does not have. It consists of
+            zeros, which both ends know.
+    """
 
     number: int
     wire_number: int
@@ -58,72 +85,103 @@ class SentBlock:
 
     @property
     def absent(self) -> int:
-        """How many source symbols it does not have."""
+        """Number of source symbols that a short block does not have."""
         return self.known.bit_count()
 
 
 def forget_older(blocks: dict[int, SentBlock], oldest_s: float) -> None:
-    """Without those that began earlier, and those too many, before the newest."""
+    """Remove the blocks that began before ``oldest_s``, and the oldest ones if there are too many.
+
+    The newest block must be younger than that.
+    """
     while (first := next(iter(blocks.values()))).started_s < oldest_s or len(blocks) > _MAX_BLOCKS:
         del blocks[first.number]
 
 
 class Arrived:
-    """Of which packets a report tells: block -> bitmap of its symbols, of the newest ``MAX_BLOCKS`` blocks."""
+    """The packets that have arrived according to a loss report.
+
+    Args:
+        bitmaps: Bitmap of the symbols by block. Only the newest ``MAX_BLOCKS`` blocks count.
+
+    Attributes:
+        newest: The newest block.
+    """
 
     def __init__(self, bitmaps: Mapping[int, int]) -> None:
-        self.newest, none = max(bitmaps, default=0), bytes(_BITMAP_BYTES)
+        self.newest = max(bitmaps, default=0)
         first = max(min(bitmaps, default=0), self.newest - MAX_BLOCKS + 1)
-        listed = [
-            bitmaps.get(block, 0).to_bytes(_BITMAP_BYTES, "little")
-            for block in range(first, self.newest + 1)
-        ]
-        # Between rows of zeros, where what is earlier or later finds itself.
-        packed = np.frombuffer(b"".join((none, *listed, none)), np.uint8)
-        self._before, self._bits = (
-            first - 1,
-            np.unpackbits(packed, bitorder="little").view(np.bool_),
-        )
+        # Rows of zeros at both ends stand for all earlier and all later blocks.
+        rows = [bytes(_BITMAP_BYTES)]
+        for block in range(first, self.newest + 1):
+            rows.append(bitmaps.get(block, 0).to_bytes(_BITMAP_BYTES, "little"))
+        rows.append(bytes(_BITMAP_BYTES))
+        packed = np.frombuffer(b"".join(rows), np.uint8)
+        self._first_row_block = first - 1
+        self._bits = np.unpackbits(packed, bitorder="little").view(np.bool_)
 
     def has(self, packets: Packets) -> NDArray[np.bool_]:
-        """Whether each of them has come."""
-        places = (packets[:, _BLOCK] - self._before) * (8 * _BITMAP_BYTES) + packets[:, _SYMBOL]
-        return self._bits.take(places.astype(np.int64), mode="clip")
+        """Return a mask of the packets that have arrived."""
+        rows = packets[:, _BLOCK] - self._first_row_block
+        positions = rows * _BITMAP_BITS + packets[:, _SYMBOL]
+        return self._bits.take(positions.astype(np.int64), mode="clip")
 
 
-def _none() -> Packets:
+def _no_packets() -> Packets:
     return np.empty((0, 4))
 
 
 @dataclass(slots=True)
 class _Path:
-    """Packets of one planned delay; ``lost`` are those taken for it in the last while. ``late``: the two greatest
-    latenesses of this while, ``before_s`` the lesser of the last while's."""
+    """The packets of all paths with the same planned delay.
+
+    Attributes:
+        delay_s: The planned delay.
+        waiting: Packets in transit.
+        lost: Packets that were recently considered lost.
+        largest_delays_s: The two largest additional delays in the current window.
+        previous_delay_s: The second largest additional delay in the previous window.
+        window_start_s: Start of the current window.
+    """
 
     delay_s: float
-    waiting: Packets = field(default_factory=_none)
-    lost: Packets = field(default_factory=_none)
-    late: tuple[float, float] = (0.0, 0.0)
-    before_s: float = 0.0
-    since_s: float = 0.0
+    waiting: Packets = field(default_factory=_no_packets)
+    lost: Packets = field(default_factory=_no_packets)
+    largest_delays_s: tuple[float, float] = (0.0, 0.0)
+    previous_delay_s: float = 0.0
+    window_start_s: float = 0.0
 
     def due_s(self, sent_s: Any) -> Any:
+        """Return the latest planned arrival of packets that were sent at these times."""
         return sent_s + (1 + JITTER) * self.delay_s
 
-    def add_lateness(self, by_s: float) -> None:
-        most_s, less_s = self.late
-        self.late = (by_s, most_s) if by_s > most_s else (most_s, max(less_s, by_s))
+    def add_delay(self, delay_s: float) -> None:
+        """Add the additional delay of a packet."""
+        largest_s, second_s = self.largest_delays_s
+        if delay_s > largest_s:
+            self.largest_delays_s = (delay_s, largest_s)
+        else:
+            self.largest_delays_s = (largest_s, max(second_s, delay_s))
 
-    def lateness_s(self, now_s: float) -> float:
-        """By which its packets have come late, twice at least."""
-        if now_s - self.since_s > WINDOW_S:
-            self.before_s, self.late, self.since_s = self.late[1], (0.0, 0.0), now_s
-        return max(self.late[1], self.before_s)
+    def allowed_delay_s(self, now_s: float) -> float:
+        """Return the additional delay that at least two packets have recently had."""
+        _, second_s = self.largest_delays_s
+        if now_s - self.window_start_s > WINDOW_S:
+            self.previous_delay_s = second_s
+            self.largest_delays_s = (0.0, 0.0)
+            self.window_start_s = now_s
+            return self.previous_delay_s
+        return max(second_s, self.previous_delay_s)
 
 
 class PathDeadlines:
-    """``delay_of_label``: planned delay in seconds of each of the 65,536 labels' paths, None where nothing is
-    planned. ``most_s``: allowed beyond it at most; without a plan also at first, for as long.
+    """Decides which packets in transit are overdue.
+
+    Args:
+        delay_of_label: Planned delay of the path of each of the 65,536 labels, in seconds; None if
+            no delays are planned.
+        most_s: Maximum additional delay that is allowed. Without a plan, it is also allowed for
+            this time at first.
 
     >>> deadlines = PathDeadlines([0.01] * 32768 + [0.03] * 32768, most_s=0.2)
     >>> for symbol, label in enumerate((0, 40000, 1, 2)):
@@ -134,107 +192,126 @@ class PathDeadlines:
     """
 
     def __init__(self, delay_of_label: Sequence[float] | None, *, most_s: float) -> None:
-        self._delay_of = (
-            np.zeros(LABELS)
-            if delay_of_label is None
-            else np.array(list(delay_of_label), dtype=np.float64)
-        )
+        if delay_of_label is None:
+            self._delay_of = np.zeros(LABELS)
+        else:
+            self._delay_of = np.array(list(delay_of_label), dtype=np.float64)
         if self._delay_of.shape != (LABELS,) or not np.all(
             np.isfinite(self._delay_of) & (self._delay_of >= 0)
         ):
             raise FecError(
                 f"planned delays: give {LABELS:,} numbers of seconds from 0 on, one for each label"
             )
-        self._most_s, self._alike = most_s, bool((self._delay_of == self._delay_of[0]).all())
+        self._most_s = most_s
+        self._is_one_delay = bool((self._delay_of == self._delay_of[0]).all())
         self._paths: dict[float, _Path] = {}
-        self._heard_s = self._first_s = -math.inf
+        # Every packet that was due by this time should have arrived.
+        self._heard_s = -math.inf
+        # Time of the first report, and for how long after it delays are unknown.
+        self._first_s = -math.inf
         self._unknown_s = most_s if delay_of_label is None else 0.0
         self._reported = Arrived({})
+        # Packets that have not been assigned to a path, four numbers each.
         self._new = array("d")
 
     def add(self, *packet: float) -> None:
-        """A packet that leaves now: time, block, symbol, label."""
+        """Add a packet that leaves now, as time, block, symbol and label."""
         self._new.extend(packet)
-        self._bound()
+        self._limit_new_packets()
 
     def add_many(self, packets: Packets) -> None:
-        """The same for many."""
+        """Add packets that leave now."""
         self._new.frombytes(packets.tobytes())
-        self._bound()
+        self._limit_new_packets()
 
-    def _bound(self) -> None:
+    def _limit_new_packets(self) -> None:
         if len(self._new) > 4 * _MAX_WAITING:
-            self._sort_in()
+            self._assign_to_paths()
 
-    def _sort_in(self) -> None:
-        packets = np.array(self._new).reshape(-1, 4).copy(order="F")  # columns are read
+    def _assign_to_paths(self) -> None:
+        """Move the new packets to their paths."""
+        # The columns are read, so they are contiguous.
+        packets = np.array(self._new).reshape(-1, 4).copy(order="F")
         del self._new[:]
-        if self._alike:
-            chosen = {float(self._delay_of[0]): packets} if len(packets) else {}
+        if len(packets) == 0:
+            return
+        if self._is_one_delay:
+            packets_by_delay = {float(self._delay_of[0]): packets}
         else:
-            delays = self._delay_of[packets[:, _LABEL].astype(np.int64)]
-            chosen = {
-                delay_s: packets[delays == delay_s] for delay_s in dict.fromkeys(delays.tolist())
-            }
-        for delay_s, own in chosen.items():
+            packets_by_delay = {}
+            delays_s = self._delay_of[packets[:, _LABEL].astype(np.int64)]
+            for delay_s in dict.fromkeys(delays_s.tolist()):
+                packets_by_delay[delay_s] = packets[delays_s == delay_s]
+        for delay_s, path_packets in packets_by_delay.items():
             path = self._paths.setdefault(delay_s, _Path(delay_s))
-            path.waiting = np.concatenate((path.waiting, own))[-_MAX_WAITING:]
+            path.waiting = np.concatenate((path.waiting, path_packets))[-_MAX_WAITING:]
 
     def known(self, arrived: Arrived, newest_s: float, now_s: float) -> Packets:
-        """Packets that have come or are overdue by a report, in the order of sending. ``newest_s``: when the newest
-        packet that came was sent. Cost: what is under way at most."""
+        """Return the packets that have arrived or are overdue, in the order of sending.
+
+        They are removed from the packets in transit. The cost grows with their number.
+
+        Args:
+            arrived: The packets of the latest report.
+            newest_s: Time at which the newest packet that has arrived was sent.
+            now_s: Time at the sender.
+        """
         if self._first_s == -math.inf:
             self._first_s = now_s
-        self._sort_in()
+        self._assign_to_paths()
         for path in self._paths.values():
-            self._learn(path, arrived)
-        self._reported, self._heard_s = arrived, max(self._heard_s, self._hear(arrived, newest_s))
-        found = [_none()]
+            self._learn_delays(path, arrived)
+        self._reported = arrived
+        self._heard_s = max(self._heard_s, self._heard_until_s(arrived, newest_s))
+        parts = [_no_packets()]
         for path in self._paths.values():
-            late_s = (
-                path.lateness_s(now_s) if now_s >= self._first_s + self._unknown_s else math.inf
-            )
-            until_s = self._heard_s - path.due_s(0.0) - LEAST_S - min(late_s, self._most_s)
-            stop = _first(path.waiting[:, _SENT] > until_s)
-            found.append(over := path.waiting[:stop])
+            allowed_s = self._most_s
+            if now_s >= self._first_s + self._unknown_s:
+                allowed_s = min(path.allowed_delay_s(now_s), self._most_s)
+            until_s = self._heard_s - path.due_s(0.0) - LEAST_S - allowed_s
+            stop = _first_true(path.waiting[:, _SENT] > until_s)
+            due = path.waiting[:stop]
+            parts.append(due)
             path.waiting = path.waiting[stop:]
-            lost = np.concatenate((path.lost, over[~arrived.has(over)]))
-            listed = (lost[:, _SENT] > self._heard_s - 2 * self._most_s) & (
-                lost[:, _BLOCK] > arrived.newest - MAX_BLOCKS
-            )
-            path.lost = lost[listed]
-        packets = np.concatenate(found)
-        return (
-            packets[np.argsort(packets[:, _SENT], kind="stable")]
-            if len(self._paths) > 1
-            else packets
-        )
+            lost = np.concatenate((path.lost, due[~arrived.has(due)]))
+            # A later report may say that these have arrived after all.
+            is_recent = lost[:, _SENT] > self._heard_s - 2 * self._most_s
+            is_reported = lost[:, _BLOCK] > arrived.newest - MAX_BLOCKS
+            path.lost = lost[is_recent & is_reported]
+        packets = np.concatenate(parts)
+        if len(self._paths) > 1:
+            packets = packets[np.argsort(packets[:, _SENT], kind="stable")]
+        return packets
 
-    def _hear(self, arrived: Arrived, newest_s: float) -> float:
-        """What was due by then should be there: by the packets that came, each as early as it may have come."""
+    def _heard_until_s(self, arrived: Arrived, newest_s: float) -> float:
+        """Return the time until which packets that were due should have arrived.
+
+        It is the latest time at which a packet has arrived, if each arrived as early as possible.
+        """
         if len(self._paths) == 1:
             (path,) = self._paths.values()
             return newest_s + float(path.due_s(0.0))
         heard_s = -math.inf
         for path in self._paths.values():
-            came = path.waiting[arrived.has(path.waiting), _SENT]
-            if len(came):
-                heard_s = max(heard_s, float(came[-1]) + (1 - JITTER) * path.delay_s)
+            sent_s = path.waiting[arrived.has(path.waiting), _SENT]
+            if len(sent_s):
+                heard_s = max(heard_s, float(sent_s[-1]) + (1 - JITTER) * path.delay_s)
         return heard_s
 
-    def _learn(self, path: _Path, arrived: Arrived) -> None:
-        """From packets that the last report did not tell of, and should have."""
-        late_s = self._heard_s - path.due_s(path.waiting[:, _SENT])
-        overdue = path.waiting[: _first(late_s <= 0)]
-        fresh = np.flatnonzero(arrived.has(overdue) & ~self._reported.has(overdue))
-        if len(fresh):
-            path.add_lateness(float(late_s[fresh[0]]))  # those behind it were sent later
-        came = arrived.has(path.lost)
-        for sent_s in path.lost[came, _SENT].tolist():
-            path.add_lateness(self._heard_s - path.due_s(sent_s))
-        path.lost = path.lost[~came]
+    def _learn_delays(self, path: _Path, arrived: Arrived) -> None:
+        """Observe the delays of packets that the previous report should have contained."""
+        delays_s = self._heard_s - path.due_s(path.waiting[:, _SENT])
+        overdue = path.waiting[: _first_true(delays_s <= 0)]
+        newly_arrived = np.flatnonzero(arrived.has(overdue) & ~self._reported.has(overdue))
+        if len(newly_arrived):
+            # The packets behind the first one were sent later.
+            path.add_delay(float(delays_s[newly_arrived[0]]))
+        has_arrived = arrived.has(path.lost)
+        for sent_s in path.lost[has_arrived, _SENT].tolist():
+            path.add_delay(self._heard_s - path.due_s(sent_s))
+        path.lost = path.lost[~has_arrived]
 
 
-def _first(found: NDArray[np.bool_]) -> int:
-    """The place of the first that is true; as many as there are, where none is."""
-    return int(found.argmax()) if found.any() else len(found)
+def _first_true(mask: NDArray[np.bool_]) -> int:
+    """Return the position of the first true value, or the length if there is none."""
+    return int(mask.argmax()) if mask.any() else len(mask)

@@ -1,90 +1,116 @@
-"""Which packets a receiver believes: a schedule that no block may be far ahead of, and a probation for packets of
-another sequence.
+"""Decides which packets a receiver accepts.
 
-After RFC 3550, appendix A.1 (MAX_DROPOUT, MAX_MISORDER, MIN_SEQUENTIAL): a packet that does not continue the sequence
-followed is not believed until several that agree in number and in time have come. Here the sequence followed wins as
-long as it goes on; it is left only when it has been silent for a while.
+There is a schedule, which no block may be far ahead of, and a probation for packets of another
+sequence. As in RFC 3550, appendix A.1 (MAX_DROPOUT, MAX_MISORDER, MIN_SEQUENTIAL), a packet that
+does not continue the current sequence is rejected until several packets agree in number and time.
+Here, a new sequence is accepted only after the current one has been silent for a while.
 """
 
 import math
 from typing import Any
 
+# The packets of a new sequence must outnumber other unexpected packets by this number before the
+# sequence is accepted.
 AGREEING = 8
-"""Packets by which those that agree must outnumber other strays before another sequence is followed."""
+
+# By then, the current sequence must have been silent for the time of this number of blocks, and of
+# AGREEING source packets.
 SILENT_BLOCKS = 1.5
-"""Times of a block, or of eight source packets, for which the sequence followed must have been silent by then."""
+
+# Maximum distance between the blocks of packets that agree.
 NEAR_BLOCKS = 64
-"""Between packets that agree."""
+
+# Maximum difference between the transit times of packets that agree.
 NEAR_S = 2.5
-"""Between the times on the way of packets that agree."""
+
+# Maximum number of blocks by which a block may be ahead while the schedule is unknown.
 EARLY_BLOCKS = 30
-"""How far ahead a block may be while the schedule is not known yet."""
+
+# A packet is rejected if it seems to have been sent this much after its arrival, or the playback
+# buffer and this much before it. Several packets that agree are accepted.
 CLOCK_JUMP_S = 5.0
-"""A packet that seems to have been sent this much later than it arrived, or a playback time and this much earlier, is
-not of this stream's clock, until several agree."""
+
+# A single packet can shorten the transit time by this share of the playback buffer.
 QUICKER = 1 / 3
-"""Of the playback time: by so much less than usual a single packet can shorten the way."""
+
+# The usual transit time follows the observed one by this share of that limit, once per block.
 STEP = 1 / 16
-"""Of that, by which what is usual follows, a block."""
+
+# A packet that is this number of playback buffers behind is from a sender that restarted. For the
+# same time, the current sequence must be silent before an earlier session is accepted again.
 RESTART_PLAYBACKS = 4
-"""So many playback times behind, a packet is taken for one of a sender that was started again; and for so long the
-sequence followed must have been silent before a session that was left is followed again."""
+
+# Number of earlier sessions that a receiver remembers. Their packets that are still in transit are
+# not mistaken for those of a sender that restarted.
 SESSIONS_LEFT = 16
-"""The latest ones that were left: what is still under way of them is not mistaken for a sender started again."""
+
+# Playback is delayed after this number of blocks in a row that were complete but too late.
 LATE_BLOCKS = 8
-"""That came whole but too late, on end, before the play-out clock is set again."""
+
+# All packets of these blocks must have been later than usual by this share of the playback buffer.
+# Late parity is not.
 _LATER = 1 / 8
-"""Of the playback time, by which all that came late must have been later than usual: late parity is not."""
-EARLY_PERIODS, RATE_SLACK, ODD = 2.5, 0.1, 3
-"""Of a schedule: blocks' time that a packet may be early by, a share of the way there more, and how many packets on end
-that are out of time are believed."""
 
+# A packet may be earlier than its schedule by this number of block periods, and by this share of
+# the time to its block.
+EARLY_PERIODS = 2.5
+RATE_SLACK = 0.1
 
+# The schedule is corrected after this number of blocks in a row that contradict it.
+ODD = 3
+
+# The state of a schedule: the first and the last block of which half the packets had arrived, the
+# time stamps of both, the period of blocks, and the number of blocks in a row that contradict the
+# schedule. -1 stands for no block, and for an unknown period.
 FIRST_BLOCK, FIRST_US, LAST_BLOCK, LAST_US, PERIOD_US, ODD_ONES = range(6)
-"""Of a schedule's ``state``: the first and the last block of which half had come, and when; -1 where there is none, and
-where no period is known; how many on end were out of time."""
-_NOTHING = (-1.0, 0.0, 0.0, 0.0, -1.0, 0.0)
+_INITIAL_STATE = (-1.0, 0.0, 0.0, 0.0, -1.0, 0.0)
 
 
 def half_arrived(state: Any, block: int, stamp_us: int) -> None:
-    """See ``Schedule``; compiled code has a state of its own."""
+    """Update the state of a schedule (see ``Schedule.half_arrived``)."""
     if state[FIRST_BLOCK] < 0:
-        state[FIRST_BLOCK], state[FIRST_US], state[LAST_BLOCK], state[LAST_US] = (
-            block,
-            stamp_us,
-            block,
-            stamp_us,
-        )
+        state[FIRST_BLOCK] = block
+        state[FIRST_US] = stamp_us
+        state[LAST_BLOCK] = block
+        state[LAST_US] = stamp_us
     elif block > state[LAST_BLOCK]:
-        odd = False
+        contradicts = False
         if state[PERIOD_US] >= 0:
-            usual_us = state[LAST_US] + state[PERIOD_US] * (block - state[LAST_BLOCK])
-            odd = abs(stamp_us - usual_us) > usual_us - earliest_us(state, block)
-        state[ODD_ONES] = state[ODD_ONES] + 1 if odd else 0
-        if not 0 < state[ODD_ONES] < ODD:
-            state[LAST_BLOCK], state[LAST_US] = block, stamp_us
+            planned_us = state[LAST_US] + state[PERIOD_US] * (block - state[LAST_BLOCK])
+            tolerance_us = planned_us - earliest_us(state, block)
+            contradicts = abs(stamp_us - planned_us) > tolerance_us
+        if contradicts:
+            state[ODD_ONES] += 1
+        else:
+            state[ODD_ONES] = 0
+        if state[ODD_ONES] == 0 or state[ODD_ONES] >= ODD:
+            state[LAST_BLOCK] = block
+            state[LAST_US] = stamp_us
             state[PERIOD_US] = max(0.0, (stamp_us - state[FIRST_US]) / (block - state[FIRST_BLOCK]))
 
 
 def earliest_us(state: Any, block: int) -> float:
-    """See ``Schedule``."""
+    """Return the earliest time stamp of a block (see ``Schedule.earliest_us``)."""
     if state[PERIOD_US] < 0:
         return -math.inf
-    ahead, blocks, period_us = (
-        block - state[LAST_BLOCK],
-        state[LAST_BLOCK] - state[FIRST_BLOCK],
-        state[PERIOD_US],
-    )
+    ahead = block - state[LAST_BLOCK]
+    observed = state[LAST_BLOCK] - state[FIRST_BLOCK]
+    period_us = state[PERIOD_US]
     if ahead > 0:
-        period_us = period_us * blocks / (blocks + 1)
+        # The shortest period that agrees with the observed blocks.
+        period_us = period_us * observed / (observed + 1)
     return float(state[LAST_US] + period_us * (ahead - abs(ahead) * RATE_SLACK - EARLY_PERIODS))
 
 
 class Schedule:
-    """When blocks are sent, by the time stamps of the packets with which half the source packets of each had come.
+    """The times at which blocks are sent, learnt from the time stamps of packets.
 
-    A sender sends nothing before its time, and the network does not change stamps: what is stamped too early for its
-    block is forged or of another sequence. ``state``: where it is kept, by default a list of its own.
+    The time of a block is the time stamp of the packet with which half of its source packets have
+    arrived. A sender sends no packet before its time, and the network does not change time stamps.
+    A packet whose time stamp is too early for its block is therefore forged or of another sequence.
+
+    Args:
+        state: Memory of the state; a list by default. Compiled code shares it.
 
     >>> schedule = Schedule()
     >>> schedule.earliest_us(7)
@@ -96,50 +122,72 @@ class Schedule:
     """
 
     def __init__(self, state: Any = None) -> None:
-        self._state = [0.0] * len(_NOTHING) if state is None else state
-        self._state[:] = _NOTHING
+        self._state = [0.0] * len(_INITIAL_STATE) if state is None else state
+        self._state[:] = _INITIAL_STATE
 
     @property
     def confirmed(self) -> bool:
-        """Half a block has come: more than a stray packet."""
+        """True once half the source packets of a block have arrived.
+
+        A single unexpected packet is not sufficient.
+        """
         return bool(self._state[FIRST_BLOCK] >= 0)
 
     @property
     def period_us(self) -> float | None:
-        """None where it is not known."""
+        """Time from one block to the next; None if it is unknown."""
         period_us = float(self._state[PERIOD_US])
         return None if period_us < 0 else period_us
 
     def half_arrived(self, block: int, stamp_us: int) -> None:
-        """Half the symbols of a block that it takes are there; the last of them was sent then. One that is out of time
-        is not believed, but the third of them in a row is."""
+        """Learn from a block of which half the source packets have arrived.
+
+        A block that contradicts the schedule is ignored, but the third one in a row is not.
+
+        Args:
+            block: Number of the block.
+            stamp_us: Time stamp of the last of these packets.
+        """
         half_arrived(self._state, block, stamp_us)
 
     def earliest_us(self, block: int) -> float:
-        """No packet of the block is stamped earlier: two and a half blocks' time of slack, and a tenth of the time from
-        here to there.
+        """Return the earliest time stamp that a packet of the block can have.
 
-        The time of a block is known to one block's time over all blocks so far: ahead counts the shortest that it can
-        be.
+        The tolerance is two and a half block periods and a tenth of the time to the block. The
+        uncertainty of the period is one period over all blocks so far, so the shortest possible
+        period is used for later blocks.
         """
         return earliest_us(self._state, block)
 
     def may_begin(self, block: int, highest: int, stamp_us: int) -> bool:
-        """Whether a block later than all before, of which ``highest`` is the last (-1: none), can have begun by
-        then."""
+        """Return whether a new block can have begun.
+
+        Args:
+            block: Number of the block, later than all earlier ones.
+            highest: The latest block so far; -1 for none.
+            stamp_us: Time stamp of the packet.
+        """
         if self.period_us is None:
             return highest < 0 or block <= highest + EARLY_BLOCKS
         return stamp_us >= self.earliest_us(block)
 
     def silent_s(self, source_packets: int) -> float:
-        """For how long nothing must have come before another sequence is followed."""
+        """Return how long the current sequence must be silent before another one is accepted.
+
+        ``source_packets`` is M.
+        """
         return max(SILENT_BLOCKS, AGREEING / source_packets) * (self.period_us or 0.0) / 1e6
 
 
 class LateBlocks:
-    """Blocks that came whole after their deadlines, with none in time between them: the way has grown for good, or this
-    end's clock was set. Those that come more than twice as quickly as they were sent only waited, for an end that
-    stood still or in a queue, and tell nothing of those behind them.
+    """Counts blocks in a row that are complete after their deadlines.
+
+    The delay of the paths has grown permanently, or the receiver's clock was set. If the packets
+    arrive more than twice as fast as they were sent, they only waited in a queue or for a receiver
+    that stalled. They say nothing about later packets.
+
+    Args:
+        playback_s: The playback buffer.
 
     >>> late = LateBlocks(playback_s=0.4)
     >>> [late.arrived(True, 0.5, 0.0, k / 8) for k in range(8)]
@@ -150,42 +198,68 @@ class LateBlocks:
     """
 
     def __init__(self, *, playback_s: float) -> None:
-        self._least_later_s = playback_s * _LATER
+        self._min_later_s = playback_s * _LATER
         self.in_time()
 
     def in_time(self) -> None:
-        """A block was complete before its deadline."""
-        self.count, self._least_s, self._first_s = 0, math.inf, math.inf
-        self._first_sent_s, self._last_sent_s = math.inf, -math.inf
+        """Count again from 0, because a block was complete before its deadline."""
+        self.count = 0
+        self._min_transit_s = math.inf
+        self._first_s = math.inf
+        self._first_sent_s = math.inf
+        self._last_sent_s = -math.inf
 
-    def arrived(self, whole: bool, transit_s: float, usual_s: float, now_s: float) -> float | None:
-        """A packet of a block that is over, and whether it makes it whole: by how much the clock must be set later,
-        once that is sure. ``usual_s``: the shortest time on the way, as it was."""
-        self.count += whole
-        self._least_s, self._first_s = min(self._least_s, transit_s), min(self._first_s, now_s)
-        self._first_sent_s = min(self._first_sent_s, now_s - transit_s)
-        self._last_sent_s = max(self._last_sent_s, now_s - transit_s)
-        later_s = self._least_s - usual_s
-        waited = 2 * (now_s - self._first_s) < self._last_sent_s - self._first_sent_s
-        return (
-            later_s
-            if self.count >= LATE_BLOCKS and later_s > self._least_later_s and not waited
-            else None
-        )
+    def arrived(
+        self, completes_block: bool, transit_s: float, usual_s: float, now_s: float
+    ) -> float | None:
+        """Count a packet of a closed block, and return by how much playback must be delayed.
+
+        Args:
+            completes_block: The block is complete with this packet.
+            transit_s: Transit time of the packet.
+            usual_s: Shortest transit time before.
+            now_s: Time at the receiver.
+
+        Returns:
+            None unless playback must be delayed.
+        """
+        if completes_block:
+            self.count += 1
+        sent_s = now_s - transit_s
+        self._min_transit_s = min(self._min_transit_s, transit_s)
+        self._first_s = min(self._first_s, now_s)
+        self._first_sent_s = min(self._first_sent_s, sent_s)
+        self._last_sent_s = max(self._last_sent_s, sent_s)
+        later_s = self._min_transit_s - usual_s
+        only_waited = 2 * (now_s - self._first_s) < self._last_sent_s - self._first_sent_s
+        if self.count >= LATE_BLOCKS and later_s > self._min_later_s and not only_waited:
+            return later_s
+        return None
 
 
 class Probation:
-    """Counts packets that agree with one another and not with the sequence followed.
+    """Counts packets that agree with one another, but not with the current sequence.
+
+    Attributes:
+        began_s: Time of the first of these packets.
 
     >>> probation = Probation()
-    >>> [probation.agreed((0, 70_000, k), 1000 * k, k / 1000, -math.inf, 0.0) for k in range(8)].count(True)
+    >>> accepted = [
+    ...     probation.agreed((0, 70_000, k), 1000 * k, k / 1000, -math.inf, 0.0) for k in range(8)
+    ... ]
+    >>> accepted.count(True)
     1
     """
 
     def __init__(self) -> None:
         self._votes = 0
-        self._session = self._block = self._symbol = self._stamp_us = 0
-        self._transit_s = self.began_s = 0.0
+        # The last packet that agreed.
+        self._session = 0
+        self._block = 0
+        self._symbol = 0
+        self._stamp_us = 0
+        self._transit_s = 0.0
+        self.began_s = 0.0
 
     def agreed(
         self,
@@ -195,8 +269,15 @@ class Probation:
         alive_s: float,
         silent_s: float,
     ) -> bool:
-        """Whether this stray packet (session, block, symbol) is the one that turns the scale. ``alive_s``: when the
-        sequence followed last went on; it must have been silent for ``silent_s``."""
+        """Count an unexpected packet, and return whether its sequence is accepted now.
+
+        Args:
+            packet: Session, block and symbol of the packet.
+            stamp_us: Its time stamp.
+            now_s: Time at the receiver.
+            alive_s: Time at which the current sequence last continued.
+            silent_s: Time for which the current sequence must have been silent.
+        """
         session, block, symbol = packet
         if alive_s >= self.began_s:
             self._votes = 0
@@ -210,13 +291,17 @@ class Probation:
             self._votes -= 1
             if self._votes:
                 return False
-        elif self._votes and (
-            stamp_us < self._stamp_us or (block, symbol) == (self._block, self._symbol)
-        ):
-            return False  # overtaken, or one packet again and again
+        elif self._votes:
+            overtaken = stamp_us < self._stamp_us
+            repeated = block == self._block and symbol == self._symbol
+            if overtaken or repeated:
+                return False
         if not self._votes:
             self.began_s = now_s
         self._votes += 1
-        self._session, self._block, self._symbol, self._stamp_us = session, block, symbol, stamp_us
+        self._session = session
+        self._block = block
+        self._symbol = symbol
+        self._stamp_us = stamp_us
         self._transit_s = transit_s
         return self._votes >= AGREEING and now_s - alive_s >= silent_s

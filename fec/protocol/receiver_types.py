@@ -1,5 +1,6 @@
-"""What a stream's receiver is told beforehand, keeps of a block, and tells: source packets delivered, blocks complete,
-blocks and packets lost for good (named tuples, because there is one for every packet).
+"""The parameters of a receiver, its open blocks, and the events that it returns.
+
+Events are named tuples, because there is one for every packet.
 """
 
 from dataclasses import dataclass, field
@@ -11,7 +12,14 @@ from fec.protocol.framing import MAX_STREAM_ID, MAX_SYMBOL_BYTES, MAX_SYMBOL_ID
 
 
 class SourceDelivered(NamedTuple):
-    """Source packet ``index`` is there for the listener; ``recovered``: by the code, not by arriving itself."""
+    """A source packet is delivered.
+
+    Attributes:
+        index: Number of the packet in the stream.
+        payload: Payload of the packet.
+        at_s: Time of the delivery.
+        recovered: The code recovered the packet.
+    """
 
     index: int  # type: ignore[assignment]
     payload: bytes
@@ -20,8 +28,14 @@ class SourceDelivered(NamedTuple):
 
 
 class BlockComplete(NamedTuple):
-    """M symbols of a block are there, ``arrived`` packets of it in all; ``recovered`` source packets came from the
-    code."""
+    """A block is complete, because M of its symbols have arrived.
+
+    Attributes:
+        block: Number of the block.
+        arrived: Number of its packets that have arrived.
+        recovered: Number of source packets that the code recovered.
+        at_s: Time of the event.
+    """
 
     block: int
     arrived: int
@@ -30,7 +44,14 @@ class BlockComplete(NamedTuple):
 
 
 class BlockUndecodable(NamedTuple):
-    """A block's playback deadline passed with ``arrived`` < M symbols; ``missing`` source packets are lost."""
+    """The deadline of a block has passed, and fewer than M of its symbols have arrived.
+
+    Attributes:
+        block: Number of the block.
+        arrived: Number of symbols that have arrived.
+        missing: Number of source packets that are lost.
+        at_s: Time of the event.
+    """
 
     block: int
     arrived: int
@@ -39,7 +60,13 @@ class BlockUndecodable(NamedTuple):
 
 
 class BlocksSkipped(NamedTuple):
-    """The stream moved on farther than a receiver keeps blocks for: all of blocks first .. stop - 1 are lost."""
+    """The stream has jumped ahead by more blocks than a receiver can hold.
+
+    Attributes:
+        first: The first block that is lost.
+        stop: The first block after those that are lost.
+        at_s: Time of the event.
+    """
 
     first: int
     stop: int
@@ -47,14 +74,24 @@ class BlocksSkipped(NamedTuple):
 
 
 class StreamRestarted(NamedTuple):
-    """Another sequence of packets is followed, from ``block`` on: its sender was started again."""
+    """The receiver follows a new sequence of packets, because the sender has restarted.
+
+    Attributes:
+        block: The first block of the new sequence.
+        at_s: Time of the event.
+    """
 
     block: int
     at_s: float
 
 
 class PlayoutMoved(NamedTuple):
-    """Blocks on end came whole but too late: from now on they are played out ``later_s`` later."""
+    """Playback is delayed, because several blocks in a row were complete but too late.
+
+    Attributes:
+        later_s: The additional delay.
+        at_s: Time of the event.
+    """
 
     later_s: float
     at_s: float
@@ -72,9 +109,17 @@ Event: TypeAlias = (
 
 @dataclass(slots=True)
 class OpenBlock:
-    """``start_us``: when its first packet was sent, on the sender's clock; ``size``: N as its packets say; ``symbols``:
-    what came of it, until it is complete; ``bitmap``: bit e for symbol e; ``spoilt``: bit i for a source packet that
-    was decoded and could not be read."""
+    """A block whose deadline has not passed.
+
+    Attributes:
+        number: Number of the block.
+        start_us: Time at which its first packet was sent, on the sender's clock.
+        size: Block size N, from its packets.
+        symbols: The symbols that have arrived; empty when the block is complete.
+        bitmap: Bit e is set if symbol e has arrived.
+        complete: M symbols have arrived.
+        spoilt: Bit i is set if source packet i was decoded and could not be read.
+    """
 
     number: int
     start_us: int
@@ -87,11 +132,21 @@ class OpenBlock:
 
 @dataclass(frozen=True, kw_only=True)
 class ReceiverParameters:
-    """FecError for values that cannot be used.
+    """Parameters of a receiver.
 
-    ``playback_s``: a block is over so long after its first packet was sent. A report is due every ``report_interval_s``
-    or ``report_packets`` packets, and ``urgent_s`` after the last one when a block cannot be repaired by what was sent
-    of it. ``key``: of 16 bytes or more, the sender's; packets without its seal are refused, and reports bear it.
+    Attributes:
+        source_packets: M, the number of source packets per block.
+        symbol_bytes: Length of a symbol.
+        playback_s: A block is closed this long after its first packet was sent.
+        report_interval_s: Time from one loss report to the next.
+        report_packets: Number of packets after which a report is sent sooner.
+        urgent_s: Time to the next report if the packets sent of a block cannot repair it.
+        stream_id: The stream.
+        key: The sender's key, at least 16 bytes. Packets without its seal are rejected, and reports
+            are sealed with it. None for no key.
+
+    Raises:
+        FecError: A value is out of range.
     """
 
     source_packets: int
@@ -107,10 +162,8 @@ class ReceiverParameters:
         whole(self.source_packets, "source_packets", 1, MAX_SYMBOL_ID)
         whole(self.symbol_bytes, "symbol_bytes", 3, MAX_SYMBOL_BYTES)
         whole(self.stream_id, "stream_id", 0, MAX_STREAM_ID)
-        if not all(
-            v > 0
-            for v in (self.playback_s, self.report_interval_s, self.report_packets, self.urgent_s)
-        ):
+        positive = (self.playback_s, self.report_interval_s, self.report_packets, self.urgent_s)
+        if not all(value > 0 for value in positive):
             raise FecError(
                 "playback, report interval, report packets and urgent interval must all be above 0"
             )

@@ -1,7 +1,7 @@
-"""The bytes on the wire: packet header, protected symbol, loss report. Big endian, field order of RFC 6865's payload
-id.
+"""The format of packets: the header, the protected symbol, and the loss report.
 
-Decoding either gives a value or raises a MalformedPacket that names its reason; nothing in between.
+All fields are big endian, in the order of RFC 6865's payload id. Decoding returns a value or raises
+a MalformedPacket that names the reason.
 """
 
 import struct
@@ -25,32 +25,62 @@ from fec.protocol.framing import (
 )
 from fec.protocol.loss_report import MAX_BLOCKS, LossReport, decode_report
 
-# Others import what is on the wire from here: the names of reports and of what both have in common, too.
+# Other packages import all names of the format from this module.
 __all__ = [
-    "BLOCK_NUMBERS", "CRC_OFFSET", "HEADER", "HEADER_BYTES", "KEYED_FLAG", "MAX_BLOCKS", "MAX_SYMBOL_ID",
-    "STREAM_UDP_PORT", "VERSION", "LossReport", "PacketHeader", "PacketType", "decode_header",
-    "decode_report", "peek_type", "protect", "unprotect",
-]  # fmt: skip
+    "BLOCK_NUMBERS",
+    "CRC_OFFSET",
+    "HEADER",
+    "HEADER_BYTES",
+    "KEYED_FLAG",
+    "MAX_BLOCKS",
+    "MAX_SYMBOL_ID",
+    "STREAM_UDP_PORT",
+    "VERSION",
+    "LossReport",
+    "PacketHeader",
+    "PacketType",
+    "decode_header",
+    "decode_report",
+    "peek_type",
+    "protect",
+    "unprotect",
+]
 
+# UDP destination port of streams and of their loss reports. The source port is the label of the
+# packet.
 STREAM_UDP_PORT = 47000
-"""UDP destination port of streams and of their loss reports (the source port is the packet's label)."""
 
+# version << 4 | type, flags, stream id, source block number << 8 | encoding symbol id, session, k,
+# N, path, path sequence, symbol length, time stamp, CRC32 or BLAKE2b.
 HEADER = struct.Struct(">BBHIIHBBHHII")
-"""version << 4 | type, flags, stream id, SBN << 8 | ESI, session, k, N, path, path sequence, symbol length, time stamp,
-CRC32 or BLAKE2b."""
-HEADER_BYTES, CRC_OFFSET = HEADER.size, HEADER.size - 4
+HEADER_BYTES = HEADER.size
+CRC_OFFSET = HEADER.size - 4
+
+# The length of the payload, in front of it in the symbol.
 _LENGTH = struct.Struct(">H")
 
 
 @dataclass(frozen=True, kw_only=True)
 class PacketHeader:
-    """Header of one coded packet; the type follows from the symbol id (below ``source_packets``: data, else parity).
+    """The header of a coded packet.
 
-    ``block_size`` is N as its sender saw it, advisory: it may grow within a block. ``timestamp_us``: the sender's
-    stream time in microseconds modulo 2^32. ``path``: 1 to 255, or 0 where the sender does not number paths;
-    ``path_sequence`` counts the packets of that path, modulo 2^16. ``session``: another one whenever a sender is
-    started again. ``keyed``: sealed with a key. ``short``: parity of a block of only ``source_packets``, which may be
-    fewer than M. FecError for a field outside its range.
+    Attributes:
+        stream_id: The stream.
+        source_block_number: Number of the block, modulo 2^24.
+        encoding_symbol_id: Number of the symbol. It is a source symbol if the number is below
+            ``source_packets``, and otherwise parity.
+        source_packets: Number of source packets of the block.
+        block_size: Block size N when the packet was sent. It may grow later.
+        symbol_length: Length of the symbol.
+        path: Number of the path, 1 to 255; 0 if the sender does not number paths.
+        path_sequence: Number of the packet on its path, modulo 2^16.
+        timestamp_us: Stream time of the sender in microseconds, modulo 2^32.
+        session: Session of the sender, which differs after each restart.
+        keyed: The packet is sealed with a key.
+        short: Parity of a block that may have fewer source packets than M.
+
+    Raises:
+        FecError: A field is out of range.
     """
 
     stream_id: int
@@ -73,35 +103,56 @@ class PacketHeader:
                 raise FecError(f"packet header: {name} {value} does not fit into {bits} bits")
         if not 1 <= self.source_packets <= self.block_size:
             raise FecError(
-                f"packet header: {self.source_packets} source packets in a block of {self.block_size}"
+                f"packet header: {self.source_packets} source packets "
+                f"in a block of {self.block_size}"
             )
         if self.encoding_symbol_id > MAX_SYMBOL_ID or self.source_packets > MAX_SYMBOL_ID:
             raise FecError(
-                f"packet header: symbol {self.encoding_symbol_id} of {self.source_packets} packets: both reach 254"
+                f"packet header: symbol {self.encoding_symbol_id} "
+                f"of {self.source_packets} packets: the maximum of both is 254"
             )
 
     @property
     def packet_type(self) -> PacketType:
-        return (
-            PacketType.DATA if self.encoding_symbol_id < self.source_packets else PacketType.PARITY
-        )
+        """Source data or parity."""
+        if self.encoding_symbol_id < self.source_packets:
+            return PacketType.DATA
+        return PacketType.PARITY
 
     def encode(self, symbol: bytes | bytearray | memoryview, seal: Seal = checksum) -> bytes:
-        """The header's bytes in front of this symbol of ``symbol_length`` bytes: the seal covers both. ``keyed`` wants
-        ``sealed_with(key)``.
+        """Return the bytes of the header, which precede the symbol.
 
-        >>> header = PacketHeader(stream_id=7, source_block_number=1, encoding_symbol_id=2, source_packets=20,
-        ...                       block_size=24, symbol_length=5, timestamp_us=1000)
+        >>> header = PacketHeader(
+        ...     stream_id=7,
+        ...     source_block_number=1,
+        ...     encoding_symbol_id=2,
+        ...     source_packets=20,
+        ...     block_size=24,
+        ...     symbol_length=5,
+        ...     timestamp_us=1000,
+        ... )
         >>> decode_header(header.encode(b"hello") + b"hello") == header
         True
+
+        Args:
+            symbol: The symbol, of ``symbol_length`` bytes.
+            seal: Computes the seal over header and symbol; ``sealed_with(key)`` if ``keyed``.
+
+        Raises:
+            FecError: The symbol has another length.
         """
         if len(symbol) != self.symbol_length:
             raise FecError(
                 f"symbol of {len(symbol)} bytes under a header that says {self.symbol_length}"
             )
+        flags = 0
+        if self.keyed:
+            flags |= KEYED_FLAG
+        if self.short:
+            flags |= SHORT_FLAG
         front = HEADER.pack(
             VERSION << 4 | self.packet_type,
-            KEYED_FLAG * self.keyed | SHORT_FLAG * self.short,
+            flags,
             self.stream_id,
             self.source_block_number << 8 | self.encoding_symbol_id,
             *_in_order(self),
@@ -110,6 +161,7 @@ class PacketHeader:
         return front[:CRC_OFFSET] + seal(front, bytes(symbol))
 
 
+# The fields that follow the ids of block and symbol, in the order of the header.
 _IN_ORDER = (
     "session",
     "source_packets",
@@ -119,9 +171,9 @@ _IN_ORDER = (
     "symbol_length",
     "timestamp_us",
 )
-"""What follows the identifiers of block and symbol."""
 _in_order = attrgetter(*_IN_ORDER)
 
+# The number of bits of each field.
 _FIELD_BITS = (
     ("stream_id", 16),
     ("source_block_number", 24),
@@ -137,9 +189,15 @@ _FIELD_BITS = (
 
 
 def decode_header(data: bytes | bytearray | memoryview, seal: Seal | None = None) -> PacketHeader:
-    """Header of a whole packet, checked against its symbol (length, CRC); raises a MalformedPacket naming the reason.
+    """Return the header of a packet, after checking the packet.
 
-    ``seal``: of the key with which packets must be sealed; without it what is sealed with some key is read unchecked.
+    Args:
+        data: The complete packet.
+        seal: Computes seals with the key of this side. Without a key, a keyed packet is not
+            checked.
+
+    Raises:
+        MalformedPacket: The packet is not valid. The error names the reason.
     """
     kind = peek_type(data)
     if kind is PacketType.REPORT:
@@ -149,7 +207,8 @@ def decode_header(data: bytes | bytearray | memoryview, seal: Seal | None = None
             "truncated", f"packet of {len(data)} bytes, shorter than its header of {HEADER_BYTES}"
         )
     _, flags, stream, ids, *fields, _ = HEADER.unpack_from(data)
-    keyed, short = bool(flags & KEYED_FLAG), bool(flags & SHORT_FLAG)
+    keyed = bool(flags & KEYED_FLAG)
+    short = bool(flags & SHORT_FLAG)
     if flags & ~(KEYED_FLAG | SHORT_FLAG) or (short and kind is PacketType.DATA):
         raise MalformedPacket(
             "flags", f"{kind.name.lower()} packet with flags 0x{flags:02x}, which are not defined"
@@ -179,26 +238,37 @@ def decode_header(data: bytes | bytearray | memoryview, seal: Seal | None = None
 
 
 def protect(payload: bytes | bytearray | memoryview, symbol_bytes: int | None = None) -> bytes:
-    """The symbol that carries a payload: its length in 2 bytes, the payload, zeros up to ``symbol_bytes`` (default
-    none).
+    """Return the symbol that contains a payload: its length, the payload, and padding.
 
-    FecError for a payload that does not fit. The length lies inside the protected symbol, so that a recovered packet
-    knows its own.
+    The symbol contains the length so that it is known after the code has recovered the symbol.
 
     >>> unprotect(protect(b"abc", 8))
     b'abc'
+
+    Args:
+        payload: The payload.
+        symbol_bytes: Length of the symbol; None for no padding.
+
+    Raises:
+        FecError: The payload is too long.
     """
     payload = as_bytes(payload)
-    size = len(payload) + 2 if symbol_bytes is None else symbol_bytes
-    if len(payload) + 2 > size or size > MAX_SYMBOL_BYTES:
+    min_bytes = _LENGTH.size + len(payload)
+    size = min_bytes if symbol_bytes is None else symbol_bytes
+    if min_bytes > size or size > MAX_SYMBOL_BYTES:
         raise FecError(
-            f"payload of {len(payload)} bytes in a symbol of {size}: two bytes of it hold the length"
+            f"payload of {len(payload)} bytes in a symbol of {size}: "
+            "two bytes of it hold the length"
         )
-    return b"".join((_LENGTH.pack(len(payload)), payload, bytes(size - len(payload) - 2)))
+    return b"".join((_LENGTH.pack(len(payload)), payload, bytes(size - min_bytes)))
 
 
 def unprotect(symbol: bytes | bytearray | memoryview) -> bytes:
-    """The payload of a symbol; MalformedPacket where its length prefix does not fit it."""
+    """Return the payload of a symbol.
+
+    Raises:
+        MalformedPacket: The length of the payload contradicts that of the symbol.
+    """
     if len(symbol) < 2:
         raise MalformedPacket("length", f"symbol of {len(symbol)} bytes has no length prefix")
     (length,) = _LENGTH.unpack_from(symbol)

@@ -1,1 +1,4 @@
-"""How many packets a block needs: block sizes, ROR, label orders, adaptation to losses."""
+"""Computes how many packets a block requires.
+
+The modules compute block sizes, ROR and orders of labels, and adapt the block size to losses.
+"""

@@ -19,7 +19,8 @@ class FailureCandidate:
     Attributes:
         name: Its name.
         intervals: The label intervals that are lost while it is down.
-        cables: How many cables are down with it. Explanations with fewer cables are preferred.
+        cables: Number of cables that are down with it. Explanations with fewer cables are
+            preferred.
     """
 
     name: str
@@ -30,8 +31,8 @@ class FailureCandidate:
 class CandidateTable:
     """Maps labels to the candidates that lose them, as bit sets over elementary intervals.
 
-    An elementary interval contains labels that no candidate tells apart. Bit i of a set stands for
-    the i-th elementary interval.
+    An elementary interval contains labels that no candidate distinguishes. Bit i of a set stands
+    for the i-th elementary interval.
 
     Attributes:
         candidates: The candidates.

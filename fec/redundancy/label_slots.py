@@ -13,12 +13,12 @@ exchange costs no more than a threshold, which falls to nearly nothing.
 
 The search begins with few slots (``_COARSE``): the loads of the first capillary layers are
 multiples of a small fraction and fit complete slots. Then each slot is divided into ``_FINER``
-parts, and the search continues, mostly among parts of one slot, which preserves the coarse pattern. A slot counts
-for every link that has a label in it. An order that fits here also fits when it is computed exactly
-(``fec.redundancy.label_layout``).
+parts, and the search continues, mostly among parts of one slot, which preserves the coarse pattern.
+A slot counts for every link that has a label in it. An order that fits here also fits when it is
+computed exactly (``fec.redundancy.label_layout``).
 
-The result is deterministic: the search has its own random generator, no clock, and no function but
-square roots, which every machine rounds alike.
+The result is deterministic: the search has its own random generator and no clock. Its only function
+is the square root, which every machine rounds in the same way.
 """
 
 from __future__ import annotations
@@ -39,11 +39,14 @@ Numbers = NDArray[np.number[Any]]
 # Numbers of slots of the coarse orders, and of parts into which a slot is divided.
 _COARSE = (24, 20, 28, 30, 36, 40)
 _FINER = 10
-# Number of coarse orders, the best ones, whose slots are divided.
+
+# The slots of this number of coarse orders are divided, those of the best ones.
 _REFINED = 2
-# Exchanges that a search tries.
+
+# Number of exchanges that a search tries.
 _COARSE_MOVES = 30_000
 _FINE_MOVES = 100_000
+
 # Links with a larger load are ignored, because their windows are too long.
 _HEAVY = 0.9
 
@@ -54,7 +57,8 @@ Slots = NDArray[np.int64]
 # parts of one slot), and the first and the last threshold, in links times roots of windows.
 SearchParameters = tuple[float, float, float]
 _COARSE_SEARCH: SearchParameters = (1.0, 1.0, 0.1)
-# Which of the two is better differs from route to route, so that both are tried.
+
+# The better of the two differs from route to route, so both are tried.
 _FINE_SEARCHES: tuple[SearchParameters, ...] = ((0.05, 0.6, 0.1), (0.15, 0.3, 0.05))
 
 
@@ -74,8 +78,8 @@ class SlotSearch:
         """Prepare the search.
 
         Args:
-            sets: The label intervals of the links.
-            counts: How many links carry exactly these.
+            sets: The different sets of label intervals of links.
+            counts: The number of links with each set.
             source_packets: M, the source packets of a block.
             base_size: N in steady state, which every link may use.
         """
@@ -205,8 +209,10 @@ def _label_count(intervals: Sequence[Interval]) -> int:
 def _excess(
     order: Numbers, inside: Numbers, windows: Numbers, most: Numbers, in_use: Numbers
 ) -> Numbers:
-    """Per link, by how many losses all its windows together hold too many; ``held``: filled with each window's
-    losses."""
+    """Return for each link by how many losses its windows exceed the limit, in total.
+
+    The losses of each window are written to ``in_use``.
+    """
     places, links = len(order), inside.shape[1]
     excess = np.zeros(links, dtype=np.int64)
     for link in range(links):
@@ -235,10 +241,22 @@ _cost_of = compiled_entry(_reckon)
 
 
 def _parted(out: int, into: int, count: int, places: int) -> tuple[int, int, int]:
-    """Of the windows of ``count`` places that hold a loss moved from one place to another, those that change: the last
-    places of those that lose it and of those that gain it, and how many there are of each; windows that hold both
-    places keep their losses."""
-    while count >= places:  # whole rounds hold every place
+    """Return the windows whose number of losses changes if a loss moves to another position.
+
+    Windows that contain both positions do not change.
+
+    Args:
+        out: The position of the loss.
+        into: Its new position.
+        count: Number of positions of a window.
+        places: Number of positions of the order.
+
+    Returns:
+        The last window that loses the loss, the last one that gains it, and the number of windows,
+        up to each of these, that change in the same way. A window has the number of its first
+        position.
+    """
+    while count >= places:  # A complete round contains every position.
         count -= places
     ahead = (into - out) % places
     steps = min(count, ahead, places - ahead, places - count)
@@ -252,10 +270,19 @@ def _parted(out: int, into: int, count: int, places: int) -> tuple[int, int, int
 
 
 def _grow(link: int, out: int, into: int, windows: Numbers, most: Numbers, in_use: Numbers) -> int:
-    """By how much a link's excess would grow if one loss of its own were moved from a place to another."""
+    """Return the change of the link's excess if one of its losses moves to another position.
+
+    Args:
+        link: The link.
+        out: The position of the loss.
+        into: Its new position.
+        windows: Number of positions of a window, for each link.
+        most: Maximum number of losses in a window, for each link.
+        in_use: Number of losses of each window, for each link.
+    """
     places, limit, change = in_use.shape[1], most[link], 0
     out, into, steps = _parted(out, into, windows[link], places)
-    for _ in range(steps):  # no remainders in here: a division would take longer than the rest
+    for _ in range(steps):  # A division here would take longer than all other operations.
         change += int(in_use[link, into] >= limit) - int(in_use[link, out] > limit)
         out = out - 1 if out else places - 1
         into = into - 1 if into else places - 1
@@ -263,7 +290,7 @@ def _grow(link: int, out: int, into: int, windows: Numbers, most: Numbers, in_us
 
 
 def _shift(link: int, out: int, into: int, windows: Numbers, in_use: Numbers) -> None:
-    """Move one loss of a link from a place to another."""
+    """Move one loss of a link to another position (see ``_grow``)."""
     places = in_use.shape[1]
     out, into, steps = _parted(out, into, windows[link], places)
     for _ in range(steps):
@@ -274,7 +301,7 @@ def _shift(link: int, out: int, into: int, windows: Numbers, in_use: Numbers) ->
 
 
 def _draw(state: Numbers, draws: Numbers) -> None:
-    """Numbers in [0, 1) by xorshift64."""
+    """Fill ``draws`` with random numbers in [0, 1), by xorshift64 with this state."""
     bits = state[0]
     for k in range(len(draws)):
         bits ^= bits << np.uint64(13)
@@ -296,18 +323,20 @@ def _search(
     exchange: tuple[Numbers, Numbers, Numbers],
     way: tuple[int, float, float, float],
 ) -> None:
-    """Write the cheapest order that a search by threshold accepting meets into ``best``.
+    """Search by threshold accepting, and write the cheapest order into ``best``.
+
+    The function is long because a compiled step may not call Python.
 
     Args:
         order: The order to start from; it is changed.
         best: A copy of it.
-        inside: Whether a slot has a label of a link, by slot and link.
-        first: Per slot, where its part of ``members`` begins.
+        inside: True if a slot has a label of a link, by slot and link.
+        first: The position in ``members`` at which the links of each slot begin.
         members: The links of each slot.
-        windows: Per link, the number of slots of a window.
-        most: Per link, the largest number of losses in a window.
-        counts: Per link, its weight in the cost.
-        exchange: Class of each position, positions by class, and where each class starts.
+        windows: Number of slots of a window, for each link.
+        most: Maximum number of losses in a window, for each link.
+        counts: Weight in the cost, for each link.
+        exchange: Class of each position, positions by class, and the start of each class.
         way: Number of moves, share of those between any two positions, first and last threshold.
     """
     classes, by_class, starts = exchange

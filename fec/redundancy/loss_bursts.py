@@ -36,8 +36,9 @@ _MAX_BURST_LOSSES = 64
 # Largest and smallest number of bursts from which a channel is estimated.
 _MAX_FITTED = 128
 _MIN_FITTED = 8
-# Losses directly after a loss must exceed the number that independent losses would give by so many
-# standard deviations and packets. Independent losses do so with a probability of 1 in 10^6.
+# Losses directly after a loss must exceed the number that independent losses would give by this
+# number of standard deviations and of packets. Independent losses do so with a probability of
+# 1 in 10^6.
 _SIGMAS = 6.0
 _EXTRA_LOSSES = 2.0
 # A gap between bursts that is longer than the usual one by this factor ends the bursts.
@@ -147,9 +148,9 @@ def failure_in_bursts(m: int, n: int, chain: BurstChain, *, interleaved: bool) -
 
 
 class LossBursts:
-    """Tells from the losses, in the order of sending, whether they come in bursts that end.
+    """Detects whether losses, in the order of sending, occur in bursts that end.
 
-    ``passing`` says so, and ``chain`` is the channel that causes such bursts.
+    ``passing`` is then true, and ``chain`` is the channel that causes such bursts.
 
     >>> bursts = LossBursts()
     >>> for _ in range(2):

@@ -3,9 +3,10 @@
 The results equal those of ``fec.redundancy.block_size.stratified_block_size``. For a route of a
 hundred links they take a hundredth of the time, so that a search over orders of labels is possible.
 
-Theory: k lost packets must fit a block of N = M - 1 + k packets, or N = M + k answers them. N is
-therefore M plus the largest number of losses between which fewer than M packets arrive. One walk
-over the packets of a period maintains, for every set, the losses of the present window.
+Theory: if k losses are so close that fewer than M packets arrive between them, they fit a block of
+N = M - 1 + k packets, which then cannot be decoded; N = M + k is sufficient. N is therefore M plus
+the largest number of such losses. One walk over the packets of a period keeps, for every set, the
+losses of the current window.
 
 Import this module only where it is used: numba takes half a second to load.
 """
@@ -24,8 +25,8 @@ from fec.redundancy.block_size import UNBOUNDED, Interval, block_size_of_order
 from fec.redundancy.labels import LABELS, LabelRule, label_table
 
 Numbers = NDArray[np.integer[Any]]
-# Per set its number of links and its largest N; N in steady state; and the largest number of
-# packets beyond that which all links together may require. The walk stops at the first excess.
+# The number of links and the largest N of each set; N in steady state; and the maximum number of
+# packets beyond that which all links together may require. The walk stops when one is exceeded.
 Limits = tuple[Numbers, Numbers, int, int]
 
 # A set with a larger share of the labels is computed separately, because its windows are too long.
@@ -134,31 +135,31 @@ def _walk(
     limits: tuple[Numbers, Numbers, int, int],
     most: Numbers,
 ) -> bool:
-    """Find the most losses of every set between which fewer than M packets arrive.
+    """Find for every set the largest number of losses between which fewer than M packets arrive.
 
     Args:
         order: The labels of a period, and the elementary interval of each label.
-        first: Per interval, where its part of ``members`` begins.
+        first: The position in ``members`` at which the sets of each interval begin.
         members: The sets of each interval.
-        m: Source packets of a block.
-        retained: Per set, a ring for the losses.
-        limits: Per set its weight and its largest block size; then a block size, and the largest
-            sum of weights by which sets may grow beyond it.
-        most: Per set, zero; the result is written here.
+        m: M, the number of source packets of a block.
+        retained: A ring buffer for the losses of each set.
+        limits: The weight and the largest block size of each set; then a block size, and the
+            maximum sum of weights by which sets may exceed it.
+        most: Zeros; the result for each set is written here.
 
     Returns:
-        Whether the result is within the limits. If not, the search has ended early.
+        True if the result is within the limits. If not, the search has ended early.
     """
     labels, place_of = order
     counts, largest, least, packets = limits
     count, room = retained.shape
     head = np.zeros(count, dtype=np.int64)
     tail = np.zeros(count, dtype=np.int64)
-    for index in range(len(labels) + room + m):  # windows across the end of the period included
+    for index in range(len(labels) + room + m):  # Windows may cross the end of the period.
         place = place_of[labels[index if index < len(labels) else index % len(labels)]]
         for at in range(first[place], first[place + 1]):
             number = members[at]
-            arrived = index - tail[number]  # before this loss, up to a constant
+            arrived = index - tail[number]  # Before this loss, apart from a constant.
             retained[number, tail[number] & (room - 1)] = arrived
             tail[number] += 1
             while arrived - retained[number, head[number] & (room - 1)] >= m:

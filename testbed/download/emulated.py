@@ -211,7 +211,7 @@ def _prepare_receiver(
     expected_file = plan.file()
     # Larger than any packet of the download; a longer packet is cut off there.
     largest = FRAME_OVERHEAD_BYTES + plan.parameters.symbol_bytes
-    packets = DatagramReceiver(datagrams, most=256, largest=largest, peer=peer)
+    packets = DatagramReceiver(datagrams, limit=256, largest=largest, peer=peer)
     # Switches look up the flows of the acknowledgements before the measured time, too.
     for label in RETURN_LABELS:
         frames.send(label, b"\0")

@@ -1,1 +1,1 @@
-"""A coded stream over a split route: planned, predicted, run on either fabric, judged."""
+"""Plans, predicts, runs and judges a coded stream over a split route."""

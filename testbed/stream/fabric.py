@@ -1,4 +1,4 @@
-"""The two fabrics of a stream: each runs a plan, or several at once, and returns what was measured."""
+"""The two fabrics of a stream, which run one or several plans and return the measurements."""
 
 from __future__ import annotations
 
@@ -12,8 +12,12 @@ StreamFabric: TypeAlias = "EmulatedStreamFabric | SimulatedStreamFabric"
 
 
 def open_fabric(name: str, **options: Any) -> StreamFabric:
-    """The fabric of that name, "emulation" or "simulator"; emulation, with its options, must be called inside the
-    sandbox."""
+    """Return a fabric.
+
+    Args:
+        name: "emulation" or "simulator". An emulation on this machine must be inside the sandbox.
+        options: The fields of ``EmulatedStreamFabric``; the simulator ignores them.
+    """
     if name == "simulator":
         from testbed.stream.simulated import SimulatedStreamFabric
 

@@ -1,7 +1,7 @@
-"""What a fabric measured while it ran a stream: packet logs of both ends, fault times, block outcomes, health of the
-run.
+"""The measurements of a stream: packet logs of both ends, fault times, block outcomes, health.
 
-All times are seconds since the stream's start on one clock. Arrays are numpy, one entry a packet, in log order.
+All times are seconds since the start of the stream, on one clock. Arrays have one entry for each
+packet, in the order of the log, unless their class says otherwise.
 """
 
 from dataclasses import dataclass, field
@@ -16,14 +16,19 @@ from testbed.faults.fault import ChangeTimes, FaultTimes
 from testbed.judgement.deliveries import Deliveries, packet_deliveries
 from topologies import Json
 
+# Name of the counter that holds the report of the relay of each impaired link.
 RELAYED = "impaired_links"
-"""Name of the counter that holds, link by link, what a relay did with an impaired link's packets and how late it
-was."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReceivedPackets:
-    """Shape (n,): arrivals at the sink, duplicates included."""
+    """The packets that arrived at the sink, including duplicates.
+
+    Attributes:
+        time_s: Time of arrival, shape (n,).
+        block: Number of the packet's block, shape (n,).
+        symbol: Number of the symbol in the block, shape (n,).
+    """
 
     time_s: FloatArray
     block: IntArray
@@ -31,13 +36,21 @@ class ReceivedPackets:
 
     @property
     def key(self) -> IntArray:
-        """Shape (n,): the same number for the same symbol of the same block."""
+        """A number that identifies the block and the symbol of each packet, shape (n,)."""
         return self.block * 256 + self.symbol
 
 
 @dataclass(frozen=True, kw_only=True)
 class SentPackets(ReceivedPackets):
-    """Shape (n,): when each packet was handed to the network, its block, symbol id, label and the block size N then."""
+    """The packets that the source sent.
+
+    Attributes:
+        time_s: Time at which the packet was passed to the network, shape (n,).
+        block: Number of the packet's block, shape (n,).
+        symbol: Number of the symbol in the block, shape (n,).
+        label: Label of the packet, shape (n,).
+        block_size: Block size N when the packet was sent, shape (n,).
+    """
 
     label: IntArray
     block_size: IntArray
@@ -45,8 +58,16 @@ class SentPackets(ReceivedPackets):
 
 @dataclass(frozen=True, kw_only=True)
 class BlockOutcomes:
-    """Shape (n,), one a block: when it was started (first packet sent), when it had all its source packets (nan:
-    never), how many symbols arrived, how many source packets were late or lost for the listener."""
+    """The result of each block.
+
+    Attributes:
+        block: Number of the block, shape (blocks,).
+        started_s: Time at which its first packet was sent, shape (blocks,).
+        complete_s: Time at which the sink had all its source packets, shape (blocks,); NaN if that
+            was not in time.
+        arrived: Number of different symbols that arrived, shape (blocks,).
+        late_source_packets: Number of source packets that missed playback, shape (blocks,).
+    """
 
     block: IntArray
     started_s: FloatArray
@@ -57,10 +78,18 @@ class BlockOutcomes:
 
 @dataclass(frozen=True, kw_only=True)
 class LossReportLog:
-    """What loss reports told the sender, and when. Shape (reports,): ``told_s``, when it had each, and ``newest_s``,
-    when the newest packet that it knew of by then was sent. Shape (taken,): ``block`` and ``symbol`` of each packet
-    that it took for lost, from ``lost_s`` until ``came_s``, when a report told that it had come after all (inf: none
-    ever did)."""
+    """The loss reports that arrived at the sender, and the packets that it considered lost.
+
+    Attributes:
+        told_s: Time of arrival of each report, shape (reports,).
+        newest_s: Time at which the newest packet was sent about which the sender then had a report,
+            shape (reports,).
+        block: Block of each packet that the sender considered lost, shape (lost,).
+        symbol: Its symbol, shape (lost,).
+        lost_s: Time from which the sender considered it lost, shape (lost,).
+        came_s: Time at which a report said that it had arrived after all, shape (lost,); infinity
+            if none did.
+    """
 
     told_s: FloatArray
     newest_s: FloatArray
@@ -70,16 +99,28 @@ class LossReportLog:
     came_s: FloatArray
 
 
-_TIMES, _NUMBERS = np.empty(0), np.empty(0, dtype=np.int64)
+_NO_TIMES = np.empty(0)
+_NO_NUMBERS = np.empty(0, dtype=np.int64)
 NO_LOSS_REPORTS = LossReportLog(
-    told_s=_TIMES, newest_s=_TIMES, block=_NUMBERS, symbol=_NUMBERS, lost_s=_TIMES, came_s=_TIMES
+    told_s=_NO_TIMES,
+    newest_s=_NO_TIMES,
+    block=_NO_NUMBERS,
+    symbol=_NO_NUMBERS,
+    lost_s=_NO_TIMES,
+    came_s=_NO_TIMES,
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunHealth:
-    """Whether the machine kept up: worst lag of the sender behind its schedule, packets lost in no fault, CPU share
-    (0..1)."""
+    """Says whether the machine kept up.
+
+    Attributes:
+        sender_lag_s: Maximum delay of a packet behind the sender's schedule.
+        unplanned_drops: Packets that sockets and switches dropped without a fault.
+        cpu_fraction: Share of the processors that was in use (0 to 1); None if unknown.
+        notes: Remarks for the reader.
+    """
 
     sender_lag_s: float
     unplanned_drops: int
@@ -89,8 +130,15 @@ class RunHealth:
 
 @dataclass(frozen=True, kw_only=True)
 class StreamClocks:
-    """How far the times of a run can be off where its parts have clocks of their own, seconds: of packets sent, of
-    packets received, and of faults and route changes. All 0 where one clock told everything."""
+    """The uncertainties of a run's times, if the parts of the network have different clocks.
+
+    They are 0 if there is one clock.
+
+    Attributes:
+        sender_s: Uncertainty of the times of packets sent.
+        receiver_s: Uncertainty of the times of packets received.
+        faults_s: Uncertainty of the times of faults and route changes.
+    """
 
     sender_s: float = 0.0
     receiver_s: float = 0.0
@@ -98,12 +146,12 @@ class StreamClocks:
 
     @property
     def fault_to_sender_s(self) -> float:
-        """Of a time from a fault to something that the sender did."""
+        """Uncertainty of the time from a fault to an action of the sender."""
         return self.sender_s + self.faults_s
 
     @property
     def end_to_end_s(self) -> float:
-        """Of a time from sending to arrival."""
+        """Uncertainty of the time from sending to arrival."""
         return self.sender_s + self.receiver_s
 
 
@@ -112,7 +160,20 @@ ONE_CLOCK = StreamClocks()
 
 @dataclass(frozen=True, kw_only=True)
 class StreamMeasurements:
-    """One run of one plan on one fabric ("emulation" or "simulator")."""
+    """The measurements of one run of one plan.
+
+    Attributes:
+        fabric: "emulation" or "simulator".
+        sent: The packets sent.
+        received: The packets received.
+        blocks: The result of each block.
+        faults: When each fault happened.
+        changes: When each route change happened.
+        clocks: The uncertainties of the times.
+        news: The loss reports, and the packets that the sender considered lost.
+        health: Says whether the machine kept up.
+        counters: The counters of both ends and facts about the network.
+    """
 
     fabric: str
     sent: SentPackets
@@ -127,9 +188,10 @@ class StreamMeasurements:
 
     @cached_property
     def deliveries(self) -> Deliveries:
-        """Whether and when each packet that was sent arrived."""
-        sent, received = self.sent, self.received
-        return packet_deliveries(sent.key, sent.time_s, received.key, received.time_s)
+        """The arrival of each packet that was sent."""
+        return packet_deliveries(
+            self.sent.key, self.sent.time_s, self.received.key, self.received.time_s
+        )
 
     @property
     def lost(self) -> BoolArray:
@@ -138,29 +200,29 @@ class StreamMeasurements:
 
     @cached_property
     def first_of_block(self) -> BoolArray:
-        """Shape (sent,): which packets are the first of their block."""
+        """A mask of the first packets of blocks, shape (sent,)."""
         first = np.zeros(len(self.sent.block), dtype=np.bool_)
         first[np.unique(self.sent.block, return_index=True)[1]] = True
         return first
 
     @cached_property
     def place_of_block(self) -> IntArray:
-        """Shape (sent,): the index of each packet's block in ``blocks``."""
+        """The index of each packet's block in ``blocks``, shape (sent,)."""
         return np.searchsorted(self.blocks.block, self.sent.block)
 
     @cached_property
     def packets_of_block(self) -> IntArray:
-        """Shape (blocks,): how many packets were sent of each."""
+        """The number of packets that were sent of each block, shape (blocks,)."""
         return np.bincount(self.place_of_block, minlength=len(self.blocks.block))
 
     @cached_property
     def size_begun(self) -> IntArray:
-        """Shape (blocks,): the N that each was begun with."""
-        begun = np.zeros(len(self.blocks.block), dtype=np.int64)
-        begun[self.place_of_block[self.first_of_block]] = self.sent.block_size[self.first_of_block]
-        return begun
+        """The block size N with which each block began, shape (blocks,)."""
+        sizes = np.zeros(len(self.blocks.block), dtype=np.int64)
+        sizes[self.place_of_block[self.first_of_block]] = self.sent.block_size[self.first_of_block]
+        return sizes
 
     @property
     def never_complete(self) -> BoolArray:
-        """Shape (blocks,): which were never decoded in time."""
+        """A mask of the blocks that were not complete in time, shape (blocks,)."""
         return np.isnan(self.blocks.complete_s)

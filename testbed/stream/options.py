@@ -1,5 +1,7 @@
-"""What is streamed, and how, for the command and the library: the options of coding, of a stream, and of one whose
-nodes move."""
+"""The options of streams, for the command and the library.
+
+There are options of coding, of a stream under failures, and of a stream while nodes move.
+"""
 
 from __future__ import annotations
 
@@ -31,31 +33,45 @@ from topologies import Json
 
 LabelOrder = Literal["stratified", "random"]
 Handover = Literal["after", "before"]
+
+# Parameters of common streams. voip: a packet of 160 bytes (G.711) every 20 ms, blocks of 0.4 s.
+# video: 2 Mbit/s, blocks of 0.16 s, a buffer of two seconds. Source: Gabrielyan 2007, section 4.3
+# (VOIP packets of 20 ms permit 20 to 25 packets per block; packetized TV can wait for large
+# blocks).
 PROFILES: Mapping[str, Json] = {
     "voip": {"rate_pps": 50.0, "source_packets": 20, "symbol_bytes": 162, "playback_s": 0.8},
     "video": {"rate_pps": 250.0, "source_packets": 40, "symbol_bytes": 1002, "playback_s": 2.0},
 }
-"""Parameters of what people stream. voip: a packet of 160 bytes (G.711) every 20 ms, blocks of 0.4 s. video: 2 Mbit/s,
-blocks of 0.16 s, two seconds of buffer. Source: Gabrielyan 2007, section 4.3 (VOIP packets of 20 ms allow 20 to 25 a
-block; packetized TV can wait for large ones)."""
-LEAST_PLAYBACK_S, LEAST_PLAYBACK_BLOCKS = 0.4, 4
-"""The playback buffer where none is given: so long, and never shorter than so many blocks take to be sent."""
+
+# The default playback buffer is 0.4 s, but never shorter than the time of four blocks.
+MIN_PLAYBACK_S = 0.4
+MIN_PLAYBACK_BLOCKS = 4
+
+# While nodes move, the default playback buffer is MIN_PLAYBACK_S at this rate. It is longer at a
+# lower rate, so that it always holds the same number of packets.
 USUAL_RATE_PPS = 1000.0
-"""While nodes move, at this rate the playback buffer is the usual one; it is given in blocks, and grows as the rate
-falls."""
+
+# While nodes move, the rate of late parity is this multiple of the source rate. A hundred switches
+# in user space forward only a few hundred packets per second.
 LATE_PER_SOURCE = 3
-"""While nodes move, late parity goes out so many times as fast as the source: a hundred switches in user space carry a
-few hundred packets a second."""
+
+# Methods of ``--routing`` whose streams have no code (``testbed.metapath``).
 UNCODED = ("ft-drb", "recomputed")
-"""Methods of ``--routing`` whose streams have no code (``testbed.metapath``)."""
 
 
 @with_checked_methods
 @dataclass(frozen=True, kw_only=True)
 class EachLink:
-    """Every loaded link fails in turn, long enough to measure its loss to ``precision`` (a fraction, not per cent).
+    """Faults of the loaded links, one after another.
 
-    ``most``: at most so many links, the most loaded and the least loaded ones alike (evenly over the order by load).
+    Each lasts long enough for its loss to be measured.
+
+    Attributes:
+        kind: The kind of the faults.
+        direction: The directions of the cable that fail.
+        loss_fraction: Share of packets that a fault of kind "loss" loses.
+        precision: Accepted error of the measured loss, as a fraction.
+        most: Maximum number of links. They are chosen evenly from the order by load. None for all.
     """
 
     kind: FaultKind = "down"
@@ -65,63 +81,90 @@ class EachLink:
     most: int | None = None
 
 
+# The names of an option's handover, first those of 3GPP, and the name in a plan.
 HANDOVERS: Mapping[str, Handover] = {
     "break-before-make": "after",
     "make-before-break": "before",
     "after": "after",
     "before": "before",
 }
-"""As an option says it (3GPP's words first), and as a plan does."""
 
 
-def _each_link(args: Namespace) -> bool:
+def _fails_each_link(args: Namespace) -> bool:
     return str(args.faults) == "each-link"
 
 
-def _capillary(args: Namespace) -> bool:
-    return (
-        str(getattr(args, "routing", None) or getattr(args, "method", "capillary")).partition(":")[
-            0
-        ]
-        == "capillary"
-    )
+def _fails_each_link_by_loss(args: Namespace) -> bool:
+    return args.fault_kind == "loss" and _fails_each_link(args)
 
 
-CODED = Only(
-    when=lambda args: getattr(args, "routing", None) not in UNCODED,
-    needs="a coded stream (--routing ft-drb and recomputed send none)",
-)
+def _is_capillary(args: Namespace) -> bool:
+    method = getattr(args, "routing", None) or getattr(args, "method", "capillary")
+    name, _, _ = str(method).partition(":")
+    return name == "capillary"
+
+
+def _is_coded(args: Namespace) -> bool:
+    return getattr(args, "routing", None) not in UNCODED
+
+
+def _is_probing(args: Namespace) -> bool:
+    return bool(getattr(args, "probe_block_size", False))
+
+
+def _is_not_probing(args: Namespace) -> bool:
+    return not _is_probing(args)
+
+
+def _is_on_one_machine(args: Namespace) -> bool:
+    return args.machines is None
+
+
+def _has_one_network(args: Namespace) -> bool:
+    return len(args.frames) == 1
+
+
+CODED = Only(when=_is_coded, needs="a coded stream (--routing ft-drb and recomputed send none)")
 NOT_PROBING = Only(
-    when=lambda args: not getattr(args, "probe_block_size", False),
-    needs="a stream without --probe-block-size, which breaks its own link",
+    when=_is_not_probing, needs="a stream without --probe-block-size, which breaks its own link"
 )
-PROBING = Only(when=lambda args: args.probe_block_size, needs="--probe-block-size")
-_ONE_MACHINE = Only(
-    when=lambda args: args.machines is None, needs="a stream on one machine, without --machines"
-)
-_EACH_LINK = Only(when=_each_link, needs="--faults each-link (the default)")
-_CAPILLARY = Only(when=_capillary, needs="--routing capillary")
+PROBING = Only(when=_is_probing, needs="--probe-block-size")
+_ONE_MACHINE = Only(when=_is_on_one_machine, needs="a stream on one machine, without --machines")
+_EACH_LINK = Only(when=_fails_each_link, needs="--faults each-link (the default)")
+_CAPILLARY = Only(when=_is_capillary, needs="--routing capillary")
 
 
 @options
 class StreamParameters:
-    """How a stream is coded, paced and reported.
+    """Parameters that say how a stream is coded, paced and reported.
 
-    ``rate_pps``: source packets a second (the wire carries rate * N / M). ``symbol_bytes``: bytes of one coded symbol.
-    ``playback_s``: a source packet is late when it is not there this long after it was sent (None: 0.4 s, or the time
-    of four blocks where that is longer). ``hold_s``: how long a lower loss must last before redundancy is lowered.
-
-    ``block_size``: N fixed for the whole run (no adaptation), or None. ``most_overhead``: N - M is never more than so
-    many times M, whatever the losses (None: what the plan's links can call for): a sender that answered the losses of
-    its own congestion with more packets would never stop. ``late_pps``: late parity packets a second (None: eight times
-    the rate, 1000 at least), fewer where the switches are slow. ``diagnosis``: the sender finds out what failed from
-    the labels that are lost; without it, it only estimates the share that is. ``label_multiplier``: of the stratified
-    order of labels, or ``label_slots``: the order of equal slots of the label space that makes it
-    (``fec.redundancy.labels.SlottedLabels``).
+    Attributes:
+        rate_pps: Source packets per second. The network carries ``rate_pps * N / M``.
+        source_packets: M, the number of source packets per block.
+        tolerance: Loss that is tolerated in steady state.
+        decoding_error_rate: Accepted share of blocks that cannot be decoded.
+        labels: Order of the labels, "stratified" or "random".
+        symbol_bytes: Length of a coded symbol in bytes.
+        playback_s: Playback buffer. A source packet is late if it is not available this long after
+            it was sent. None for 0.4 s, or for the time of four blocks if that is longer.
+        most_overhead: Upper limit of (N - M) / M for any loss. Without a limit, a sender that
+            answers the losses of its own congestion with more packets would never stop. None for
+            the overhead that failures of the plan's links can require.
+        hold_s: Time for which a lower loss must last before redundancy is reduced.
+        report_interval_s: Time from one loss report to the next.
+        report_packets: Number of packets after which a report is sent sooner.
+        block_size: N, fixed for the whole run; None if N adapts to the losses.
+        late_pps: Late parity packets per second, fewer if the switches are slow. None for eight
+            times the rate, at least 1000.
+        diagnosis: The sender finds out from the labels of lost packets which link has failed.
+            Otherwise it only estimates the share of lost packets.
+        label_multiplier: Multiplier that generates the stratified order of labels.
+        label_slots: An order of equal slots of the label space that generates the stratified order
+            instead (``fec.redundancy.labels.SlottedLabels``).
     """
 
     rate_pps: float = coded(
-        flag="--packet-rate", default="1000", kind=kinds.rate_pps, help="source packets a second"
+        flag="--packet-rate", default="1000", kind=kinds.rate_pps, help="source packets per second"
     )
     source_packets: int = coded(
         default=20,
@@ -129,7 +172,7 @@ class StreamParameters:
         metavar="M",
         kind=kinds.block_packets,
         only=(CODED,),
-        help="source packets a block",
+        help="source packets per block",
     )
     tolerance: float = coded(
         flag="--static-tolerance",
@@ -137,7 +180,7 @@ class StreamParameters:
         default=0.05,
         kind=kinds.share,
         only=(CODED,),
-        help="loss tolerated at rest",
+        help="loss tolerated in steady state",
     )
     decoding_error_rate: float = coded(
         default=1e-5,
@@ -154,13 +197,15 @@ class StreamParameters:
         only=(CODED,),
         help="order of the labels",
     )
-    symbol_bytes: int = coded(default=256, kind=kinds.symbol_bytes, help="bytes of a coded symbol")
+    symbol_bytes: int = coded(
+        default=256, kind=kinds.symbol_bytes, help="length of a coded symbol in bytes"
+    )
     playback_s: float = coded(
         default=None,
         flag="--playback-buffer",
         kind=kinds.buffering,
         only=(CODED,),
-        help="playback buffer (default 0.4 s, or 4 blocks' time where that is longer)",
+        help="playback buffer (default 0.4 s, or the time of 4 blocks if that is longer)",
     )
     most_overhead: float | None = coded(
         flag="--max-overhead",
@@ -200,25 +245,28 @@ class StreamParameters:
 
     @property
     def label_rule(self) -> LabelRule:
-        """What makes the stratified order of labels."""
+        """The rule that generates the stratified order of labels."""
         return self.label_slots or self.label_multiplier
 
     @property
     def block_s(self) -> float:
-        """How long the source packets of a block take to be sent."""
+        """Time in which the source packets of a block are sent."""
         return self.source_packets / self.rate_pps
 
     @property
     def recovery_s(self) -> float:
-        """Time after a repair until the stream is at rest again: hold, two reports, four blocks."""
+        """Time from a repair until the stream is in steady state again.
+
+        It consists of the hold time, two reports and four blocks.
+        """
         if self.block_size is not None:
             return 2 * self.report_interval_s
         return self.hold_s + 2 * self.report_interval_s + 4 * self.block_s
 
     @property
     def usual_playback_s(self) -> float:
-        """The playback buffer where none is given."""
-        return max(LEAST_PLAYBACK_S, LEAST_PLAYBACK_BLOCKS * self.block_s)
+        """The default playback buffer."""
+        return max(MIN_PLAYBACK_S, MIN_PLAYBACK_BLOCKS * self.block_s)
 
     def __post_init__(self) -> None:
         if self.playback_s is None:
@@ -231,7 +279,8 @@ class StreamParameters:
             raise InputError(f"stream: late parity at {self.late_pps} packets/s; give more than 0")
         if self.block_size is not None and not self.source_packets <= self.block_size <= 255:
             raise InputError(
-                f"stream: block size {self.block_size}; give a number from M ({self.source_packets}) to 255"
+                f"stream: block size {self.block_size}; "
+                f"give a number from M ({self.source_packets}) to 255"
             )
         try:
             stratified_labels(self.label_rule)
@@ -241,7 +290,12 @@ class StreamParameters:
 
 @options
 class CodingOptions(StreamParameters):
-    """How a stream is coded, paced and reported, and the profile that stands for some of it."""
+    """Options of coding: the parameters of a stream, a profile and the kind of code.
+
+    Attributes:
+        profile: Name of a set of parameters (``PROFILES``).
+        code: "reed-solomon", or "none" for a stream without parity.
+    """
 
     profile: str | None = coded(
         default=None,
@@ -260,13 +314,16 @@ class CodingOptions(StreamParameters):
 
     @property
     def parameters(self) -> StreamParameters:
-        """The parameters that a plan keeps: without a code, blocks of M packets."""
-        values = {one.name: getattr(self, one.name) for one in fields(StreamParameters)}
+        """The parameters of the plan.
+
+        Without a code, a block has M packets.
+        """
+        values = {field.name: getattr(self, field.name) for field in fields(StreamParameters)}
         if self.code == "none":
             if self.block_size not in (None, self.source_packets):
                 raise InputError(
-                    f"stream: block size {self.block_size} without a code; leave out the block size "
-                    "(block_size, --block-size), or the code none"
+                    f"stream: block size {self.block_size} without a code; "
+                    "leave out the block size (block_size, --block-size), or the code none"
                 )
             values["block_size"] = self.source_packets
         return StreamParameters(**values)
@@ -274,8 +331,25 @@ class CodingOptions(StreamParameters):
 
 @options
 class StreamOptions(CodingOptions):
-    """One coded stream. ``faults``: also "each-link" (as the options that follow say, or an ``EachLink``), "none", or a
-    law of random ones (``poisson:...``)."""
+    """Options of one coded stream.
+
+    Attributes:
+        network: Catalogue name, file or network.
+        source: The node at which the stream starts.
+        sink: The node at which the stream ends.
+        method: Routing method.
+        routing: Another name of ``method``.
+        layers: Number of layers of capillary routing; None for all.
+        duration_s: Duration of the stream; None until the last fault has been answered.
+        faults: Faults, "each-link" or an ``EachLink``, "none", or a Poisson process
+            ("poisson:rate=R,lasts=S").
+        fault_kind: Kind of the faults of "each-link".
+        fault_loss: Share of packets that these faults lose, if their kind is "loss".
+        one_way: These faults break only the loaded direction.
+        precision: Accepted error of the measured loss, in percentage points.
+        links: Maximum number of links that fail; they are chosen evenly from the order by load.
+        seed: Seed of labels, faults and content.
+    """
 
     network: NetworkLike = option(
         kw_only=False,
@@ -305,27 +379,21 @@ class StreamOptions(CodingOptions):
         default="each-link",
         metavar=f"each-link|none|poisson:...|{FAULT_WORDS}|FILE",
         only=(NOT_PROBING,),
-        help="default {default}; poisson:rate=R,lasts=S: every loaded cable fails R times a second for S s, "
-        "overlaps included",
+        help="default {default}; poisson:rate=R,lasts=S: every loaded cable fails R times a second "
+        "for S s; failures may overlap",
     )
     fault_kind: FaultKind = failing(
         default="down",
         choices=("down", "blackhole", "loss"),
         only=(NOT_PROBING, _EACH_LINK),
-        help="of each-link",
+        help="each-link: how links fail",
     )
     fault_loss: float = failing(
         default=0.5,
         kind=kinds.fraction,
         metavar="FRACTION",
-        only=(
-            CODED,
-            Only(
-                when=lambda args: args.fault_kind == "loss" and _each_link(args),
-                needs="--fault-kind loss",
-            ),
-        ),
-        help="of --fault-kind loss",
+        only=(CODED, Only(when=_fails_each_link_by_loss, needs="--fault-kind loss")),
+        help="share of packets that --fault-kind loss loses",
     )
     one_way: bool = failing(
         default=False,
@@ -338,7 +406,7 @@ class StreamOptions(CodingOptions):
         kind=kinds.points,
         metavar="POINTS",
         only=(CODED, NOT_PROBING, _EACH_LINK),
-        help="of measured loss, in points",
+        help="each-link: precision of the measured loss, in percentage points",
     )
     links: int | None = failing(
         flag="--max-faults",
@@ -355,19 +423,31 @@ class StreamOptions(CodingOptions):
 
 
 def _take_routing(requested: StreamOptions | MobilityOptions) -> None:
-    """Use ``routing`` as the ``method``; InputError if both are given and differ."""
+    """Use ``routing`` as the ``method``.
+
+    Raises:
+        InputError: Both are given and differ.
+    """
     if requested.routing is None:
         return
     if requested.method not in ("capillary", requested.routing):
         raise InputError(
-            f"routing {requested.routing!r} and method {requested.method!r} differ; give one of them"
+            f"routing {requested.routing!r} and method {requested.method!r} differ; "
+            "give one of them"
         )
     object.__setattr__(requested, "method", requested.routing)
 
 
 @options
 class StreamRunOptions:
-    """Of a run of the command ``stream``."""
+    """Options of a run of the command ``stream``.
+
+    Attributes:
+        background_bps: Rate of TCP traffic between the two ends at the same time; None for none.
+        queues: "priority" sends streams before TCP on every link.
+        mtu: Maximum size of an IP packet on every link, in bytes.
+        pcap: Links to record, as ``a->b=FILE``.
+    """
 
     background_bps: float | None = ends(
         default=None,
@@ -383,14 +463,15 @@ class StreamRunOptions:
         choices=("fifo", "priority"),
         only=(CODED, NOT_PROBING),
         switches_only=True,
-        help="of every link: one for all, or streams before TCP (emulation; default {default})",
+        help="queues of every link: one for all packets, or streams before TCP "
+        "(emulation; default {default})",
     )
     mtu: int = ends(
         default=1500,
         kind=kinds.mtu_bytes,
         only=(CODED, NOT_PROBING),
         switches_only=True,
-        help="of every interface, bytes",
+        help="maximum size of an IP packet in bytes",
     )
     pcap: Sequence[str] = running(
         default=(),
@@ -404,9 +485,26 @@ class StreamRunOptions:
 
 @options
 class MobilityOptions(CodingOptions):
-    """A coded stream while nodes move. ``frames``: a mobile network, which walks on for ``count`` frames, or one
-    network a frame. ``faults``: also a law of random ones. ``playback_s`` None: 0.4 s, more as the rate falls;
-    ``late_pps`` None: three times the rate."""
+    """Options of a coded stream while nodes move.
+
+    The default playback buffer is 0.4 s, and longer at a lower rate. The default rate of late
+    parity is three times the rate of the stream.
+
+    Attributes:
+        frames: One mobile network, or one network for each frame.
+        source: The node at which the stream starts.
+        sink: The node at which the stream ends.
+        count: Number of frames of a mobile network.
+        frame_s: Duration of a frame.
+        warm_up_s: Time from the start of the stream to the first frame.
+        handover: A key of ``HANDOVERS``.
+        method: Routing method.
+        routing: Another name of ``method``.
+        layers: Number of layers of capillary routing; 0 for all.
+        rate_pps: Source packets per second.
+        faults: Faults, "none", or a Poisson process ("poisson:rate=R,lasts=S").
+        seed: Seed of labels, faults and content.
+    """
 
     frames: NetworkLike | Sequence[NetworkLike] = option(
         kw_only=False,
@@ -422,19 +520,16 @@ class MobilityOptions(CodingOptions):
         flag="--frames",
         kind=kinds.some,
         only=(
-            Only(
-                when=lambda args: len(args.frames) == 1,
-                needs="one mobile network, not one file a frame",
-            ),
+            Only(when=_has_one_network, needs="one mobile network, not one file for each frame"),
         ),
-        help="of a mobile network",
+        help="number of frames of a mobile network",
     )
     frame_s: float = ends(
         flag="--frame-duration",
         default="5",
         kind=kinds.answering,
         metavar="S",
-        help="how long each lasts",
+        help="duration of a frame",
     )
     warm_up_s: float = option(
         default=0.8, listed=False, help="seconds before the first frame begins to count down"
@@ -443,7 +538,8 @@ class MobilityOptions(CodingOptions):
         default="break-before-make",
         choices=tuple(HANDOVERS),
         metavar="{break-before-make,make-before-break}",
-        help="the plan is replaced after links vanished without warning (default), or before they do",
+        help="the plan is replaced after links vanished without warning (default), "
+        "or before they do",
     )
     method: str = routed(
         default="capillary",
@@ -460,7 +556,7 @@ class MobilityOptions(CodingOptions):
         help="capillary: the first K layers (default {default}; 0: all)",
     )
     rate_pps: float = coded(
-        flag="--packet-rate", default="50", kind=kinds.rate_pps, help="source packets a second"
+        flag="--packet-rate", default="50", kind=kinds.rate_pps, help="source packets per second"
     )
     faults: FaultsLike | PoissonFaults = failing(
         default="none", metavar="none|poisson:rate=R,lasts=S", help="random failures in addition"
@@ -469,7 +565,8 @@ class MobilityOptions(CodingOptions):
 
     @property
     def usual_playback_s(self) -> float:
-        return LEAST_PLAYBACK_S * max(1.0, USUAL_RATE_PPS / self.rate_pps)
+        """The default playback buffer."""
+        return MIN_PLAYBACK_S * max(1.0, USUAL_RATE_PPS / self.rate_pps)
 
     def __post_init__(self) -> None:
         _take_routing(self)

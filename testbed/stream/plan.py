@@ -1,7 +1,8 @@
-"""The plan of a streaming run: a value (JSON) that either fabric can run.
+"""The plan of a stream, which either fabric can run and which can be written as JSON.
 
-Network, label splits there and back, changes of both while nodes move, stream parameters, faults and seed; no fabric,
-clock or file in it.
+It consists of the network, the forward and the backward label split, their changes while nodes
+move, the parameters of the stream, the faults and the seed. It does not depend on a fabric, a clock
+or a file.
 """
 
 from dataclasses import dataclass, field, replace
@@ -21,8 +22,17 @@ from topologies.files.node_link import network_document
 
 @dataclass(frozen=True, kw_only=True)
 class RouteChange:
-    """Nodes have moved, ``at_s`` after the stream's start: links that appeared and vanished (both directions of each
-    cable are listed) and the label splits that follow from the links that are there now."""
+    """A change of links and label splits after nodes have moved.
+
+    Both directions of each cable are listed.
+
+    Attributes:
+        at_s: Time of the change, after the start of the stream.
+        appeared: Links that appear.
+        vanished: Links that vanish.
+        forward: The forward split over the links that are now present.
+        backward: The backward split over them.
+    """
 
     at_s: float
     appeared: tuple[LinkId, ...] = ()
@@ -33,13 +43,24 @@ class RouteChange:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class StreamPlan(ShortRepr):
-    """Everything a fabric needs to run one stream, and everything a verdict needs to judge it.
+    """The plan of one stream, sufficient to run and to judge it.
 
-    Where nodes move, ``network`` has every link that is there at any time, ``absent`` are those that are not at the
-    start, and ``changes`` follow in time. ``handover`` after: links vanish without warning, then the plan is replaced;
-    before: the new plan is in force before the vanishing links stop to carry. ``layers``: of ``method``, by which it is
-    routed again. ``route``: what ``forward`` (at first) is a rounding of; it goes into no file, and a plan read from
-    one has none.
+    Attributes:
+        network: The network. If nodes move, it has every link that is present at any time.
+        method: Routing method.
+        forward: The forward label split, at first.
+        backward: The backward label split, at first.
+        stream: The parameters of the stream.
+        faults: The faults.
+        absent: Links that are not present at the start.
+        changes: The route changes, in order.
+        handover: "after" if links vanish without warning and the splits are replaced then;
+            "before" if the new splits are active before links vanish.
+        layers: Number of layers of capillary routing, for computing routes again; None for all.
+        duration_s: Duration of the stream.
+        seed: Seed of labels, faults and content.
+        route: The route of which ``forward`` is a rounding. It is not written to files, so a plan
+            that was read from a file has none.
     """
 
     network: Network
@@ -58,7 +79,7 @@ class StreamPlan(ShortRepr):
 
     @property
     def exact_route(self) -> SplitRoute:
-        """The route at first; where it is not known, with the loads of the label split."""
+        """The route at first; the loads of the label split if the route is unknown."""
         if self.route is not None:
             return self.route
         loads = tuple(self.forward.load(i) for i in range(len(self.network.links)))
@@ -72,15 +93,17 @@ class StreamPlan(ShortRepr):
 
     @property
     def splits(self) -> tuple[LabelSplit, ...]:
-        """The forward splits in the order in which they are in force: the first, then one a change."""
+        """The forward splits in the order in which they are active."""
         return (self.forward, *(change.forward for change in self.changes))
 
     @property
     def source(self) -> str:
+        """The node at which the stream starts."""
         return self.forward.source
 
     @property
     def sink(self) -> str:
+        """The node at which the stream ends."""
         return self.forward.sink
 
     def __post_init__(self) -> None:
@@ -89,21 +112,21 @@ class StreamPlan(ShortRepr):
         for fault in self.faults:
             if fault.link not in self.network.link_index:
                 raise InputError(
-                    f"plan: fault on {label_of(fault.link)}, which is no link of {self.network.name!r}"
+                    f"plan: fault on {label_of(fault.link)}, "
+                    f"which is no link of {self.network.name!r}"
                 )
-        moving = (
-            next((f for f in self.faults if f.kind == "impaired"), None)
-            if self.changes or self.absent
-            else None
-        )
-        if moving is not None:
-            raise InputError(
-                f"plan: {moving.description} on {label_of(moving.link)}: no impairments while nodes move"
-            )
+        if self.changes or self.absent:
+            for fault in self.faults:
+                if fault.kind == "impaired":
+                    raise InputError(
+                        f"plan: {fault.description} on {label_of(fault.link)}: "
+                        "no impairments while nodes move"
+                    )
         times = [0.0, *(change.at_s for change in self.changes), self.duration_s]
         if any(later <= earlier for earlier, later in pairwise(times)):
             raise InputError(
-                "plan: route changes must come one after another, between the start and the end of the stream"
+                "plan: route changes must come one after another, "
+                "between the start and the end of the stream"
             )
         if self.handover not in ("after", "before"):
             raise InputError(f"plan: handover {self.handover!r} is neither after nor before")
@@ -111,20 +134,31 @@ class StreamPlan(ShortRepr):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class StreamsPlan(ShortRepr):
-    """Streams that run at once on one network, under the first one's faults; ``titles`` name them for the reader, one
-    each."""
+    """The plans of streams that run at the same time on one network.
+
+    Attributes:
+        plans: The plans. The faults are those of the first one.
+        titles: A name of each stream for the reader.
+    """
 
     plans: tuple[StreamPlan, ...]
     titles: tuple[str, ...]
 
     @property
     def network(self) -> Network:
+        """The network of the streams."""
         return self.plans[0].network
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ProbePlan(ShortRepr):
-    """``plan`` is streamed twice with ``link`` down, at N and at N - 1, so many blocks each time."""
+    """The plan of a probe: two streams while a link is down, with block size N and N - 1.
+
+    Attributes:
+        plan: The plan of the streams.
+        link: The link that is down.
+        blocks: Number of blocks of each stream.
+    """
 
     plan: StreamPlan
     link: LinkId
@@ -132,19 +166,21 @@ class ProbePlan(ShortRepr):
 
     @property
     def network(self) -> Network:
+        """The network of the streams."""
         return self.plan.network
 
 
+# Version of the JSON document of a plan.
 FORMAT = 1
 
 
 def plan_to_json(plan: StreamPlan) -> JsonObject:
-    """The whole plan as JSON-ready values; an equal plan can be read back from it."""
-    head = {
+    """Return the plan as JSON, from which an equal plan can be read."""
+    document: JsonObject = {
         "format": FORMAT,
         "network": network_document(plan.network),
         "network_name": plan.network.name,
     }
-    document: JsonObject = head | json_ready(replace(plan, route=None), without=Network)
+    document |= json_ready(replace(plan, route=None), without=Network)
     del document["route"]
     return document

@@ -1,1 +1,1 @@
-"""Both ends for packets that come when they come: blocks that may be short, flows in order."""
+"""Both ends of a stream without a fixed packet rate, with short blocks and packets in order."""

@@ -1,1 +1,1 @@
-"""A stream's plan on real switches."""
+"""Runs the plan of a stream on real switches."""

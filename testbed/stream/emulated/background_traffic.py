@@ -1,4 +1,4 @@
-"""TCP next to a stream: iperf3 between the same two hosts, on the same links, at a given rate."""
+"""TCP traffic of iperf3 next to a stream, between the same two hosts and on the same links."""
 
 import contextlib
 import json
@@ -14,9 +14,17 @@ from testbed.errors import CapabilityError
 from testbed.model.wiring import Wiring
 from topologies import JsonObject
 
+# iperf3's default port. The stream uses another one.
 _PORT = "5201"
-_LISTENING_S = 5.0
-_ENDING_S = 3.0
+
+# Time for the client to connect, because the server may not listen yet when the client starts.
+_CONNECT_LIMIT_S = 5.0
+
+# A client that has not ended after this time has connected.
+_CLIENT_CHECK_S = 0.5
+
+# Time for the client and the server to end.
+_END_LIMIT_S = 3.0
 
 
 @contextmanager
@@ -27,81 +35,89 @@ def tcp_between(
     rate_bps: float,
     connections: int = 1,
 ) -> Iterator[JsonObject]:
-    """TCP from the first of two end points to the second while the context lasts; afterwards the dictionary says what
-    it carried.
+    """Send TCP traffic from one end point to another while the context is active.
 
-    ``rate_bps`` is that of all ``connections`` together.
+    Args:
+        net: The network.
+        wiring: The network's hosts and cables.
+        ends: The end point that sends and the one that receives.
+        rate_bps: Rate of all connections together; 0 for no traffic.
+        connections: Number of TCP connections.
 
-    ``background_bps`` requested, ``background_carried_bytes`` received in ``background_s``. Nothing where the rate is
-    0. CapabilityError where iperf3 is not there or does not start.
+    Yields:
+        A dictionary that is filled when the context ends: ``background_bps`` (the requested rate),
+        ``background_carried_bytes`` (received) and ``background_s`` (the time that it took). It
+        stays empty if the rate is 0.
+
+    Raises:
+        CapabilityError: iperf3 is not installed, or does not connect.
     """
-    carried: JsonObject = {}
+    traffic: JsonObject = {}
     if rate_bps <= 0:
-        yield carried
+        yield traffic
         return
     if shutil.which("iperf3") is None:
         raise CapabilityError(
             "background traffic needs iperf3; install it (sudo apt-get install iperf3)"
         )
-    source, sink = (wiring.host_at(end) for end in ends)
-    quiet: JsonObject = {
+    source = wiring.host_at(ends[0])
+    sink = wiring.host_at(ends[1])
+    streams: JsonObject = {
         "stdout": subprocess.PIPE,
         "stderr": subprocess.DEVNULL,
         "stdin": subprocess.DEVNULL,
     }
-    server = net.run_in_host(sink.name, ["iperf3", "-s", "-1", "-J", "-p", _PORT], **quiet)
+    server = net.run_in_host(sink.name, ["iperf3", "-s", "-1", "-J", "-p", _PORT], **streams)
     client = None
     try:
-        words = [
-            "iperf3",
-            "-c",
-            sink.ip,
-            "-p",
-            _PORT,
-            "-b",
-            f"{rate_bps / connections:.0f}",
-            "-t",
-            "0",
-            "-l",
-            "1400",
-        ]
-        words += ["-P", str(connections)]
-        client = _connected(net, source.name, words, quiet)
-        yield carried
-        carried |= {"background_bps": rate_bps}
+        argv = ["iperf3", "-c", sink.ip, "-p", _PORT]
+        argv += ["-b", f"{rate_bps / connections:.0f}"]
+        argv += ["-t", "0"]  # Until it is terminated.
+        argv += ["-l", "1400"]
+        argv += ["-P", str(connections)]
+        client = _connected_client(net, source.name, argv, streams)
+        yield traffic
+        traffic["background_bps"] = rate_bps
     finally:
         if client is not None:
             client.terminate()
-            client.wait(_ENDING_S)
+            client.wait(_END_LIMIT_S)
+        # A server whose client never connected does not end by itself.
         with contextlib.suppress(subprocess.TimeoutExpired):
-            said, _ = server.communicate(timeout=_ENDING_S)
-            carried |= _received(said)
+            report, _ = server.communicate(timeout=_END_LIMIT_S)
+            traffic |= _received_traffic(report)
         server.kill()
         server.wait()
 
 
-def _connected(
-    net: EmulatedNetwork, host: str, words: list[str], quiet: JsonObject
+def _connected_client(
+    net: EmulatedNetwork, host: str, argv: list[str], streams: JsonObject
 ) -> subprocess.Popen[Any]:
-    """The client, once it has not given up at once (its server may not listen yet)."""
-    until = time.monotonic() + _LISTENING_S
-    while time.monotonic() < until:
-        client = net.run_in_host(host, words, **quiet | {"stdout": subprocess.DEVNULL})
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            client.wait(0.5)
-            continue
-        return client
-    raise CapabilityError(f"background traffic: iperf3 did not connect within {_LISTENING_S:g} s")
+    """Start the client, again if it ends at once, and return it."""
+    deadline_s = time.monotonic() + _CONNECT_LIMIT_S
+    while time.monotonic() < deadline_s:
+        client = net.run_in_host(host, argv, **streams | {"stdout": subprocess.DEVNULL})
+        try:
+            client.wait(_CLIENT_CHECK_S)
+        except subprocess.TimeoutExpired:
+            return client
+    raise CapabilityError(
+        f"background traffic: iperf3 did not connect within {_CONNECT_LIMIT_S:g} s"
+    )
 
 
-def _received(said: bytes) -> dict[str, float]:
-    """Of the server's own report, which may list its last interval twice; nothing where it gave none."""
+def _received_traffic(report: bytes) -> dict[str, float]:
+    """Read the bytes received and the time from the server's JSON report.
+
+    The report may list the last interval twice. Without a valid report, 0 bytes were received.
+    """
+    sums = {}
     try:
-        intervals = {one["sum"]["start"]: one["sum"] for one in json.loads(said)["intervals"]}
-        carried, until_s = (
-            sum(int(one["bytes"]) for one in intervals.values()),
-            max(one["end"] for one in intervals.values()),
-        )
+        for interval in json.loads(report)["intervals"]:
+            total = interval["sum"]
+            sums[total["start"]] = total
+        received_bytes = sum(int(total["bytes"]) for total in sums.values())
+        end_s = max(total["end"] for total in sums.values())
     except (ValueError, KeyError):
         return {"background_carried_bytes": 0}
-    return {"background_carried_bytes": carried, "background_s": float(until_s)}
+    return {"background_carried_bytes": received_bytes, "background_s": float(end_s)}

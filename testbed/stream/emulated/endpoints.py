@@ -1,5 +1,8 @@
-"""The processes at the two ends of an emulated stream: sockets of a host, a state machine, and logs handed back at the
-end; and what a run asks a machine to do with them."""
+"""The processes at both ends of an emulated stream.
+
+Each process uses sockets of its host and one state machine, and returns its packet log at the end.
+The last functions of this module are those that a run calls on each machine.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import os
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
@@ -32,19 +35,38 @@ from testbed.stream.measurements import RELAYED
 from testbed.stream.plan import StreamPlan
 from topologies.text.json_types import JsonObject
 
+# Length of the random key of each stream.
 KEY_BYTES = 32
-"""Of the key that a run draws for each stream."""
-_MAX_TICK_S, _PORT_POLL_S = 0.01, 3e-5
+
+# A sender never collects packets for longer than this.
+_MAX_TICK_S = 0.01
+
+# Time in which a user-space switch asks one port for packets.
+_PORT_POLL_S = 3e-5
+
+# Time for a process to prepare its end, and to return its result after the stream.
+_ANSWER_LIMIT_S = 30.0
+
+# Nice value of an end point: it must not wait for the other processes of the run.
+_NICENESS = -10
+
+# Receive buffer of a stream's socket.
+_RECEIVE_BUFFER_BYTES = 8 << 20
+
 _READY = "ready"
+
+# Prepares an end in its own process. The arguments are the frames to the other end, the socket of
+# its datagrams, and the counters that the end writes while it runs.
+Prepare = Callable[[Frames, socket.socket, "memoryview[float]"], Run]
 
 
 class EndpointProcess:
-    """A process that makes its end ready, waits for time zero, runs it and sends the result back.
+    """A process that prepares an end point, waits for time zero, runs it and returns its result.
 
     Args:
-        role: The name of the end.
-        prepare: Makes the end ready, in the process; a partial of a module's function.
-        gauge: Numbers that it writes while it runs, for whoever watches; packets counted come first.
+        role: The name of the end point, for messages.
+        prepare: Prepares the end point in the process; a partial of a module's function.
+        gauge: Counters that the process writes while it runs; the number of packets comes first.
     """
 
     def __init__(self, role: str, prepare: Callable[[], Run], gauge: memoryview[float]) -> None:
@@ -54,8 +76,12 @@ class EndpointProcess:
         self._pipe = self._process.pipe
         self._answer: object = None
 
-    def wait_until_ready(self, timeout_s: float = 30.0) -> None:
-        """Return when the end can begin at once. InvalidRunError where it cannot."""
+    def wait_until_ready(self, timeout_s: float = _ANSWER_LIMIT_S) -> None:
+        """Wait until the end point is prepared.
+
+        Raises:
+            InvalidRunError: It failed, or did not answer in time.
+        """
         if not self._pipe.poll(timeout_s):
             raise InvalidRunError(f"the {self.role} was not ready within {timeout_s:g} s")
         answer = self._receive()
@@ -63,29 +89,43 @@ class EndpointProcess:
             raise InvalidRunError(f"the {self.role} failed: {answer}")
 
     def begin(self, start_s: float) -> None:
-        """Time zero of the stream on the monotonic clock."""
+        """Let the end point run; ``start_s`` is the stream's time zero on the monotonic clock."""
         self._pipe.send(start_s)
 
     @property
     def alive(self) -> bool:
+        """True while the process runs."""
         return self._process.is_alive()
 
     @property
     def finished(self) -> bool:
+        """True once the process has returned its result or an error."""
         return self._answer is not None or self._pipe.poll()
 
     def check(self, now_s: float) -> None:
-        """InvalidRunError where the process has ended without a result, ``now_s`` into the stream."""
+        """Check that the process runs or has returned a result.
+
+        Args:
+            now_s: Time since the start of the stream, for the message.
+
+        Raises:
+            InvalidRunError: The process has ended without a result.
+        """
         if not self.alive and not self.finished:
             raise InvalidRunError(
                 f"the {self.role} ended early, {now_s:.1f} s into the stream: {self.error()}"
             )
 
     def error(self) -> str:
+        """Return how the process ended, for messages."""
         return f"exit code {self._process.exit_code}"
 
-    def result(self, timeout_s: float = 30.0) -> Any:
-        """The end's result; InvalidRunError where it failed or does not answer."""
+    def result(self, timeout_s: float = _ANSWER_LIMIT_S) -> Any:
+        """Wait for the result of the end point and return it.
+
+        Raises:
+            InvalidRunError: The end point failed, or did not answer in time.
+        """
         if self._answer is None:
             if not self._pipe.poll(timeout_s):
                 raise InvalidRunError(
@@ -103,53 +143,59 @@ class EndpointProcess:
             raise InvalidRunError(f"the {self.role} died: {self.error()}") from None
 
     def close(self) -> None:
-        """End the process, whatever it is doing."""
+        """End the process at once."""
         self._process.close()
 
 
 def _child(pipe: Connection, prepare: Callable[[], Run]) -> None:
-    """Die with the parent, wait for the start, answer with the result or the error's text."""
-    begin_child(-10)
+    """Run an end point in its process, and send the result or the text of the error."""
+    begin_child(_NICENESS)
     try:
         run = prepare()
+        # A garbage collection during the stream would appear as lag.
         gc.collect()
         gc.freeze()
-        gc.disable()  # a collection in mid-stream would show up as lag
+        gc.disable()
         pipe.send(_READY)
-        pipe.send(run(pipe.recv()))
-    except Exception as error:  # noqa: BLE001 - whatever went wrong must reach the parent, which names the end point
+        start_s = pipe.recv()
+        pipe.send(run(start_s))
+    except Exception as error:  # noqa: BLE001 - the parent reports every error
         pipe.send(f"{type(error).__name__}: {error}")
+    # The process was forked, so the cleanup of the parent must not run in it.
     os._exit(0)
 
 
 def datagram_socket(
     net: EmulatedNetwork, host: WiredHost, udp_port: int = STREAM_UDP_PORT
 ) -> socket.socket:
-    """A socket of the host that takes the stream's datagrams without waiting."""
+    """Open a non-blocking socket in the host that receives the stream's datagrams."""
     sock = net.open_socket(host.name, socket.AF_INET, socket.SOCK_DGRAM, 0)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 20)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER_BYTES)
     sock.bind(("0.0.0.0", udp_port))
     sock.setblocking(False)
     return sock
-
-
-Prepare = Callable[[Frames, socket.socket, "memoryview[float]"], Run]
-"""Makes an end ready in its own process: frames to the other end, datagrams from it, and what it counts for whoever
-watches."""
 
 
 @contextmanager
 def endpoint(
     net: EmulatedNetwork,
     role: str,
-    own: WiredHost,
-    other: WiredHost,
+    host: WiredHost,
+    peer: WiredHost,
     prepare: Prepare,
     split: LabelSplit | None = None,
 ) -> Iterator[EndpointProcess]:
-    """The process of one host that streams to another, and its sockets, closed together; ``split`` as of
-    ``frames_of``."""
-    with frames_of(net, own, other, split) as frames, datagram_socket(net, own) as datagrams:
+    """Start the process of one end point; the process and its sockets are closed together.
+
+    Args:
+        net: The network.
+        role: The name of the end point, for messages.
+        host: The host of the end point.
+        peer: The host of the other end.
+        prepare: Prepares the end point in the process.
+        split: Assigns the labels of the packets that it sends to paths (see ``frames_of``).
+    """
+    with frames_of(net, host, peer, split) as frames, datagram_socket(net, host) as datagrams:
         gauge = shared_numbers(2)
         ready = partial(prepare, frames, datagrams, gauge)
         with closing(EndpointProcess(role, ready, gauge)) as process:
@@ -159,99 +205,155 @@ def endpoint(
 def sender_process(
     net: EmulatedNetwork, plan: StreamPlan, key: bytes
 ) -> AbstractContextManager[EndpointProcess]:
-    """The source's end: coded packets out of a raw socket, loss reports in. ``key``: of this stream alone, at both
-    ends."""
-    source, sink = net.wiring.host_at(plan.source), net.wiring.host_at(plan.sink)
+    """Start the process of a stream's source, which sends coded packets and receives loss reports.
+
+    Args:
+        net: The network.
+        plan: The plan of the stream.
+        key: The key of this stream, which the receiver has as well.
+    """
+    source = net.wiring.host_at(plan.source)
+    sink = net.wiring.host_at(plan.sink)
     tick_s = sending_tick_s(net, net.wiring)
-    prepare = partial(_prepare_sender, plan, key, (sink.ip, tick_s))
+    prepare = _SenderSetup(plan=plan, key=key, peer=sink.ip, tick_s=tick_s)
     return endpoint(net, "sender", source, sink, prepare, plan.forward)
 
 
-def _prepare_sender(
-    plan: StreamPlan,
-    key: bytes,
-    sink: tuple[str, float],
-    frames: Frames,
-    reports: socket.socket,
-    gauge: memoryview[float],
-) -> Run:
-    """``sink``: its address, and the sending tick in seconds."""
-    peer, tick_s = sink
-    reported = DatagramReceiver(reports, largest=MAX_REPORT_BYTES + 1, peer=peer)
-    return prepare_sender(plan, key, frames, (reports, reported), tick_s, gauge)
+@dataclass(frozen=True, kw_only=True)
+class _SenderSetup:
+    """Prepares a sender in its process; instances can be pickled.
+
+    Attributes:
+        plan: The plan of the stream.
+        key: The key of the stream.
+        peer: IP address of the sink.
+        tick_s: Time for which the sender collects packets.
+    """
+
+    plan: StreamPlan
+    key: bytes
+    peer: str
+    tick_s: float
+
+    def __call__(self, frames: Frames, reports: socket.socket, gauge: memoryview[float]) -> Run:
+        report_receiver = DatagramReceiver(reports, largest=MAX_REPORT_BYTES + 1, peer=self.peer)
+        backward = (reports, report_receiver)
+        return prepare_sender(self.plan, self.key, frames, backward, self.tick_s, gauge)
 
 
-def _prepare_receiver(
-    plan: StreamPlan,
-    key: bytes,
-    peer: str,
-    frames: Frames,
-    stream: socket.socket,
-    gauge: memoryview[float],
-) -> Run:
-    return prepare_receiver(plan, key, frames, stream, peer, gauge)
+@dataclass(frozen=True, kw_only=True)
+class _ReceiverSetup:
+    """Prepares a receiver in its process; instances can be pickled.
+
+    Attributes:
+        plan: The plan of the stream.
+        key: The key of the stream.
+        peer: IP address of the source.
+    """
+
+    plan: StreamPlan
+    key: bytes
+    peer: str
+
+    def __call__(self, frames: Frames, stream: socket.socket, gauge: memoryview[float]) -> Run:
+        return prepare_receiver(self.plan, self.key, frames, stream, self.peer, gauge)
 
 
 def receiver_process(
     net: EmulatedNetwork, plan: StreamPlan, key: bytes
 ) -> AbstractContextManager[EndpointProcess]:
-    """The sink's end: packets in, loss reports out on both return paths. ``key``: of this stream alone, at both
-    ends."""
-    source, sink = net.wiring.host_at(plan.source), net.wiring.host_at(plan.sink)
-    prepare = partial(_prepare_receiver, plan, key, source.ip)
+    """Start the process of a stream's sink, which sends loss reports over both return paths.
+
+    Args:
+        net: The network.
+        plan: The plan of the stream.
+        key: The key of this stream, which the sender has as well.
+    """
+    source = net.wiring.host_at(plan.source)
+    sink = net.wiring.host_at(plan.sink)
+    prepare = _ReceiverSetup(plan=plan, key=key, peer=source.ip)
     return endpoint(net, "receiver", sink, source, prepare, plan.backward)
 
 
 def sending_tick_s(net: EmulatedNetwork, wiring: Wiring) -> float:
-    """How long the sender gathers packets that fall due before it sends them.
+    """Return for how long the sender collects packets that fall due before it sends them.
 
-    A user-space switch asks every port for packets whenever one arrives anywhere, so that one by one a thousand packets
-    a second over a few hundred ports take a whole processor; sent in small groups they share that cost on every hop.
+    A user-space switch asks every port for packets whenever one arrives anywhere. A thousand single
+    packets per second over a few hundred ports would take a complete processor. Packets of a small
+    group share that cost on every hop.
     """
     if net.datapath != "user":
         return 0.0
     return min(_MAX_TICK_S, 2 * len(wiring.cables) * _PORT_POLL_S)
 
 
-SENDER, RECEIVER = "sender", "receiver"
+# The roles of the two ends of a stream.
+SENDER = "sender"
+RECEIVER = "receiver"
 
 
 def open_end(machine: MachineState, role: str, number: int, plan: StreamPlan, key: bytes) -> None:
-    """Begin to make an end of stream ``number`` ready; it goes with the network. ``key``: the same for both of its
-    ends."""
+    """Start the process of an end point, without waiting until it is prepared.
+
+    It is closed together with the machine's network.
+
+    Args:
+        machine: The state of the machine of the end point.
+        role: SENDER or RECEIVER.
+        number: The number of the stream.
+        plan: The plan of the stream.
+        key: The key of the stream, the same at both ends.
+    """
     net = network_of(machine)
-    end = sender_process if role == SENDER else receiver_process
+    start_process = sender_process if role == SENDER else receiver_process
     say_what_is_missing()
-    process = machine.objects["built"].enter_context(end(net, plan, key))
+    process = machine.objects["built"].enter_context(start_process(net, plan, key))
     machine.objects.setdefault("ends", {})[role, number] = process
 
 
 def ask_end(machine: MachineState, role: str, number: int, request: str, *args: object) -> object:
-    """What a method of ``EndpointProcess`` answers: ``wait_until_ready``, ``begin`` (at time zero of the stream, on
-    this machine's clock), ``check`` (while it runs), ``result`` (when the stream is over; its times are seconds after
-    its start)."""
-    return getattr(machine.objects["ends"][role, number], request)(*args)
+    """Call a method of an end point's ``EndpointProcess`` and return the result.
+
+    Args:
+        machine: The state of the machine of the end point.
+        role: SENDER or RECEIVER.
+        number: The number of the stream.
+        request: The method: ``wait_until_ready``, ``begin``, ``check`` or ``result``.
+        args: The arguments of the method. ``begin`` needs time zero on this machine's clock.
+    """
+    process = machine.objects["ends"][role, number]
+    return getattr(process, request)(*args)
 
 
 def read_ends(machine: MachineState) -> CounterReading:
-    """What the links here and the ends here tell: packets of all streams, N of the first one."""
-    gauges = {end: process.gauge for end, process in machine.objects.get("ends", {}).items()}
-    first = gauges.get((SENDER, 0))
-    sent, received = (
-        sum(int(gauge[0]) for (role, _), gauge in gauges.items() if role == which)
-        for which in (SENDER, RECEIVER)
-    )
-    block_size = None if first is None else first[1] or None
+    """Return the counters of the machine's links, and those of its end points.
+
+    The packets of all streams are counted together; the block size is that of the first stream.
+    """
+    sent = 0
+    received = 0
+    block_size = None
+    for (role, number), process in machine.objects.get("ends", {}).items():
+        packets = int(process.gauge[0])
+        if role == RECEIVER:
+            received += packets
+            continue
+        sent += packets
+        if number == 0:
+            # It is 0 until the first packet has been sent.
+            block_size = process.gauge[1] or None
     return replace(read_links(machine), sent=sent, received=received, block_size=block_size)
 
 
 def network_facts(machine: MachineState) -> JsonObject:
-    """What a run on this machine alone tells of its network: what built it, how packets were switched, and what the
-    relay did with them."""
+    """Return facts about the network of a run on one machine.
+
+    The keys are ``datapath``, ``built_by`` and, if links are impaired, RELAYED with the counters of
+    the relay.
+    """
     net = network_of(machine)
-    impaired = {name: asdict(report) for name, report in net.impairment_reports().items()}
-    return {
-        "datapath": net.datapath,
-        "built_by": net.built_by(),
-        **({RELAYED: impaired} if impaired else {}),
-    }
+    facts: JsonObject = {"datapath": net.datapath, "built_by": net.built_by()}
+    reports = net.impairment_reports()
+    if reports:
+        facts[RELAYED] = {name: asdict(report) for name, report in reports.items()}
+    return facts

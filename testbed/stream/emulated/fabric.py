@@ -1,14 +1,14 @@
-"""The emulated fabric: runs a streaming plan on real switches, one process at each end of the stream, faults in
-between.
+"""The emulated fabric: runs streams on real switches, with one process at each end of a stream.
 
-Nothing is decided here: rules come from testbed.openflow, packets from fec.protocol.sender, faults from the plan.
+The fabric decides nothing. The rules come from ``testbed.openflow``, the packets from
+``fec.protocol.sender``, and the faults from the plan.
 
-Over several machines the coordinator keeps the one clock that measurements are told on: its own. Every machine's clock
-is compared with it throughout the run; an end begins at its machine's equivalent of time zero, and its packet log, told
-in its machine's clock, is turned into the coordinator's when the run is over and all exchanges of time stamps are
-known. A fault is ordered to both ends of its cable a little ahead, for one moment. What crossing links carried is
-counted at both ends: what went in and never came out was lost by the network between the machines, and a run in which
-more than a trace was says nothing.
+If the network is spread over several machines, all times are converted to the clock of the
+coordinator. Each machine's clock is compared with it throughout the run. An end point starts at its
+machine's equivalent of time zero. Its packet log is converted after the run, when all exchanges of
+time stamps are known. A fault is ordered a little ahead, for the same moment at both ends of its
+cable. Links between machines are counted at both ends: the network between the machines lost the
+packets that entered and never left. A run that lost more than a trace of them is invalid.
 """
 
 import secrets
@@ -48,6 +48,7 @@ from testbed.stream.endpoints import strangers
 from testbed.stream.judgement.packet_logs import block_outcomes
 from testbed.stream.measurements import (
     ONE_CLOCK,
+    FloatArray,
     LossReportLog,
     RunHealth,
     StreamClocks,
@@ -57,21 +58,33 @@ from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import check_concurrent
 from topologies import Json, JsonObject, LinkId, label_of
 
+# A run is invalid if the uncertainty of a clock is larger. The packets of a fault are distinguished
+# with a margin of 20 ms on each side.
 CLOCKS_WITHIN_S = 0.005
-"""A run is invalid whose clocks are known less well: a fault's packets are distinguished with 20 ms of guard on each
-side."""
-_READY_S, _BEGUN_S, _RESULT_S = 60.0, 10.0, 40.0
+
+# Time limits of the answers of an end point: when it is prepared, while the stream runs, and when
+# the stream has ended.
+_PREPARE_LIMIT_S = 60.0
+_REQUEST_LIMIT_S = 10.0
+_RESULT_LIMIT_S = 40.0
 
 
 @dataclass(kw_only=True)
 class EmulatedStreamFabric:
-    """Builds the network, installs the rules, streams, breaks links, measures; inside the sandbox where the network is
-    on this machine.
+    """Builds the network, installs the rules, streams, injects the faults and measures.
 
-    ``mtu`` in bytes; ``pcap``: files to record, one a link. ``background_bps``: TCP at this rate, on so many
-    connections, between the (first) stream's end points, over the path of label 0; 0 for none. ``queues``: "priority"
-    lets coded streams go before TCP on every link. ``machines``: over which the network is spread, without recordings
-    and TCP; None for this one.
+    If the network is on this machine, the fabric must be used inside the sandbox.
+
+    Attributes:
+        mtu: Maximum size of an IP packet on every link, in bytes.
+        pcap: Files in which the packets of links are recorded.
+        background_bps: Rate of TCP traffic between the end points of the first stream, over the
+            path of label 0; 0 for none.
+        background_connections: Number of TCP connections.
+        queues: "priority" sends coded streams before TCP on every link.
+        machines: The machines over which the network is spread; there are no recordings and no TCP
+            then. None for this machine.
+        on_start: Called when the streams have started. Tests disturb the network with it.
     """
 
     name = "emulation"
@@ -81,55 +94,65 @@ class EmulatedStreamFabric:
     background_connections: int = 1
     queues: Literal["fifo", "priority"] = "fifo"
     machines: MachinesRequest | None = None
-    begun: Callable[[Platform], object] = lambda _: None
-    """Called when the streams have begun (tests turn loss up)."""
+    on_start: Callable[[Platform], object] | None = None
 
     def run(self, plan: StreamPlan, progress: ReportProgress | None = None) -> StreamMeasurements:
-        """One plan on a network of its own. Raises CapabilityError where this machine cannot do what the plan asks,
-        MachineDiedError where one of several dies, InvalidRunError where an end fails or the network between machines
-        was too poor."""
+        """Run one plan on a network of its own.
+
+        Raises:
+            CapabilityError: This machine cannot do what the plan requires.
+            MachineDiedError: One of several machines has died.
+            InvalidRunError: An end point failed, or the network between the machines lost too much.
+        """
         return self.run_concurrently((plan,), progress)[0]
 
     def run_concurrently(
         self, plans: Sequence[StreamPlan], progress: ReportProgress | None = None
     ) -> tuple[StreamMeasurements, ...]:
-        """Several streams at once on one network under the same faults, background TCP next to them if requested.
+        """Run several streams at the same time on one network, under the same faults.
 
-        InputError where the plans do not fit together. Route changes are played for a single stream only.
+        Route changes are possible for a single stream only. The errors are those of ``run``.
+
+        Raises:
+            InputError: The plans cannot run at the same time.
         """
         check_concurrent(plans)
-        plan, report_progress = plans[0], progress or (lambda _: None)
+        plan = plans[0]
+        report_progress = progress or _ignore_progress
         with self._network(plans, report_progress) as platform:
-            breaker = FaultInjector(platform.network)
-            movement = (
-                MobileRoutes(breaker, platform, plan) if plan.changes or plan.absent else None
-            )
-            if movement is None:
-                for number, one in enumerate(plans):
-                    rules, routes = split_rules(platform.wiring, one.forward, one.backward)
-                    platform.install(rules, plan_id=number + 1)
-                    platform.route(routes)
-            else:
+            injector = FaultInjector(platform.network)
+            movement = None
+            if plan.changes or plan.absent:
+                movement = MobileRoutes(injector, platform, plan)
                 movement.install_first()
-            with self._compared(platform, plan) as carried:
-                found = streams_over(
-                    platform, plans, report_progress, breaker, movement, self.begun
+            else:
+                _install_routes(platform, plans)
+            with self._recordings_and_tcp(platform, plan) as traffic:
+                runs = streams_over(
+                    platform, plans, report_progress, injector, movement, self.on_start
                 )
-            return tuple(replace(one, counters={**one.counters, **carried}) for one in found)
+            return tuple(replace(run, counters={**run.counters, **traffic}) for run in runs)
 
     def _network(
-        self, plans: Sequence[StreamPlan], show: ReportProgress
+        self, plans: Sequence[StreamPlan], report_progress: ReportProgress
     ) -> AbstractContextManager[Platform]:
+        """Build the network of the plans."""
+        priority = self.queues == "priority"
         if self.machines is None:
-            show(Progress(doing="building the network"))
-            return here_for(*plans, mtu=self.mtu, priority=self.queues == "priority")
+            report_progress(Progress(doing="building the network"))
+            return here_for(*plans, mtu=self.mtu, priority=priority)
         from testbed.machines.adapters.distributed_network import over_machines
 
-        required = _required(plans, self.mtu, self.queues == "priority")
-        return over_machines(self.machines, report_progress=show, **required)
+        options = _network_options(plans, self.mtu, priority)
+        return over_machines(self.machines, report_progress=report_progress, **options)
 
-    def _compared(self, platform: Platform, plan: StreamPlan) -> AbstractContextManager[JsonObject]:
-        """Recordings begun, and TCP while the block lasts; afterwards what that carried."""
+    def _recordings_and_tcp(
+        self, platform: Platform, plan: StreamPlan
+    ) -> AbstractContextManager[JsonObject]:
+        """Start the recordings, and send TCP traffic while the context is active.
+
+        The value of the context is the dictionary of ``tcp_between``.
+        """
         if not isinstance(platform, Here):
             return nullcontext({})
         net = platform.network
@@ -139,28 +162,47 @@ class EmulatedStreamFabric:
             raise InputError(
                 "background traffic: not while nodes move, only the stream's own rules follow them"
             )
-        ends = plan.source, plan.sink
+        ends = (plan.source, plan.sink)
         return tcp_between(
             net, platform.wiring, ends, self.background_bps, self.background_connections
         )
 
 
+def _ignore_progress(progress: Progress) -> None:
+    pass
+
+
+def _install_routes(platform: Platform, plans: Sequence[StreamPlan]) -> None:
+    """Install the rules of streams whose nodes do not move."""
+    for plan_id, plan in enumerate(plans, start=1):
+        rules, routes = split_rules(platform.wiring, plan.forward, plan.backward)
+        platform.install(rules, plan_id=plan_id)
+        platform.route(routes)
+
+
 def here_for(
     *plans: StreamPlan, mtu: int = 1500, priority: bool = False
 ) -> AbstractContextManager[Here]:
-    """The plans' network on this machine, as of ``here``. ``priority``: streams go before other traffic."""
-    return here(**_required(plans, mtu, priority), seed=plans[0].seed)
+    """Build the network of the plans on this machine (see ``here``).
+
+    Args:
+        plans: The plans, all on one network.
+        mtu: Maximum size of an IP packet on every link, in bytes.
+        priority: Streams are sent before other traffic.
+    """
+    return here(**_network_options(plans, mtu, priority), seed=plans[0].seed)
 
 
-def _required(plans: Sequence[StreamPlan], mtu: int, priority: bool) -> JsonObject:
-    """The plans' network, as of ``PartitionSpec``."""
-    ends = tuple(end for plan in plans for end in (plan.source, plan.sink))
-    first = STREAM_UDP_PORT if priority else None
+def _network_options(plans: Sequence[StreamPlan], mtu: int, priority: bool) -> JsonObject:
+    """Return the fields of ``PartitionSpec`` for the network of the plans."""
+    ends: list[str] = []
+    for plan in plans:
+        ends += [plan.source, plan.sink]
     return {
-        "wiring": wire(plans[0].network, ends),
+        "wiring": wire(plans[0].network, tuple(ends)),
         "mtu": mtu,
-        "first_udp_port": first,
-        "talking": ends,
+        "first_udp_port": STREAM_UDP_PORT if priority else None,
+        "talking": tuple(ends),
     }
 
 
@@ -168,19 +210,33 @@ def streams_over(
     platform: Platform,
     plans: Sequence[StreamPlan],
     report_progress: ReportProgress,
-    breaker: FaultInjector,
+    injector: FaultInjector,
     movement: MobileRoutes | None = None,
-    begun: Callable[[Platform], object] = lambda _: None,
+    on_start: Callable[[Platform], object] | None = None,
 ) -> tuple[StreamMeasurements, ...]:
-    """Run the plans' streams, their common faults and route changes on a network whose first rules are installed.
-    ``begun``: is called when the streams have begun."""
+    """Run streams on a network whose first rules are installed.
+
+    Args:
+        platform: The network.
+        plans: The plans of the streams. Their faults and route changes are those of the first one.
+        report_progress: Receives the progress.
+        injector: Injects the faults.
+        movement: Makes the route changes; None if there are none.
+        on_start: Called when the streams have started.
+    """
     run = _Run(platform, plans, report_progress)
     with platform.running(run.until_now):
-        return run.measured(breaker, movement, begun)
+        return run.measure(injector, movement, on_start)
 
 
 class _End(NamedTuple):
-    """Of stream ``number``, on that machine."""
+    """One end point of a stream.
+
+    Attributes:
+        machine: The number of its machine.
+        role: SENDER or RECEIVER.
+        number: The number of the stream.
+    """
 
     machine: int
     role: str
@@ -188,7 +244,16 @@ class _End(NamedTuple):
 
 
 class _Conditions(NamedTuple):
-    """What all streams of a run have in common. ``facts``: of the network, for the counters."""
+    """The measurements that all streams of a run have in common.
+
+    Attributes:
+        faults: When the faults happened.
+        changes: When the routes changed.
+        busy: Share of the processors that was in use.
+        switch_drops: Number of packets that the switches dropped.
+        machines: Report on the machines; None if there is only one.
+        facts: Facts about the network, which become counters.
+    """
 
     faults: tuple[FaultTimes, ...]
     changes: tuple[ChangeTimes, ...]
@@ -199,50 +264,99 @@ class _Conditions(NamedTuple):
 
 
 class _Run:
+    """One run of the streams of the plans on a network."""
+
     def __init__(
         self, platform: Platform, plans: Sequence[StreamPlan], report_progress: ReportProgress
     ) -> None:
-        self._platform, self._plans, self._report_progress = platform, plans, report_progress
-        place = platform.machine_of
-        self._ends = [_End(place(one.sink), RECEIVER, k) for k, one in enumerate(plans)]
-        self._ends += [_End(place(one.source), SENDER, k) for k, one in enumerate(plans)]
+        self._platform = platform
+        self._plans = plans
+        self._report_progress = report_progress
         self._schedule: FaultSchedule | None = None
+        # Receivers come first, so that they are prepared and started before the senders.
+        self._ends: list[_End] = []
+        for number, plan in enumerate(plans):
+            self._ends.append(_End(platform.machine_of(plan.sink), RECEIVER, number))
+        for number, plan in enumerate(plans):
+            self._ends.append(_End(platform.machine_of(plan.source), SENDER, number))
 
-    def measured(
+    def measure(
         self,
-        breaker: FaultInjector,
+        injector: FaultInjector,
         movement: MobileRoutes | None,
-        begun: Callable[[Platform], object],
+        on_start: Callable[[Platform], object] | None,
     ) -> tuple[StreamMeasurements, ...]:
-        platform, plan = self._platform, self._plans[0]
-        dropped = platform.switch_drops()
+        """Run the streams and return one measurement for each."""
+        platform = self._platform
+        plan = self._plans[0]
+        drops_before = platform.switch_drops()
         platform.network.prepare_impairments(plan.faults)
-        keys = [secrets.token_bytes(KEY_BYTES) for _ in self._plans]
-        self._ask(_READY_S, open_end, each=lambda end: (self._plans[end.number], keys[end.number]))
-        self._ask(_READY_S, ask_end, "wait_until_ready")
+        self._prepare_ends()
         self._report_progress(platform.live(read_ends, Progress(doing="streaming")))
-        start = platform.start()
-        self._ask(_BEGUN_S, ask_end, each=lambda end: ("begin", platform.start_on(end.machine)))
+        start_s = platform.start()
+        starts = [("begin", platform.start_on(end.machine)) for end in self._ends]
+        self._request(_REQUEST_LIMIT_S, ask_end, starts)
         with ExitStack() as stack:
-            self._schedule = FaultSchedule(platform.network, plan.faults, start, breaker)
+            self._schedule = FaultSchedule(platform.network, plan.faults, start_s, injector)
             schedule = stack.enter_context(self._schedule)
             if movement is not None:
                 stack.callback(movement.stop)
-                movement.start(start)
-            begun(platform)
-            watch_run(start, plan.duration_s, schedule, self._report_progress, self._check)
-            results = dict(zip(self._ends, self._ask(_RESULT_S, ask_end, "result"), strict=True))
+                movement.start(start_s)
+            if on_start is not None:
+                on_start(platform)
+            watch_run(start_s, plan.duration_s, schedule, self._report_progress, self._check)
+            answers = self._ask(_RESULT_LIMIT_S, "result")
             if any(fault.stop_s > plan.duration_s for fault in plan.faults):
-                schedule.stop()  # what outlasts the stream ends with it
+                # These faults end with the stream.
+                schedule.stop()
             schedule.join()
             if movement is not None:
                 movement.join()
-        events, busy = platform.port_events(), platform.busy()
-        faults = tuple(
-            with_port_status(t, events, platform.wiring, start) for t in schedule.times()
-        )
-        drops = [now - before for now, before in zip(platform.switch_drops(), dropped, strict=True)]
-        report = platform.report(sum(2 * one.stream.rate_pps for one in self._plans))
+        results = dict(zip(self._ends, answers, strict=True))
+        changes = () if movement is None else movement.times()
+        conditions = self._conditions(start_s, schedule, changes, drops_before)
+        measurements = []
+        for number in range(len(self._plans)):
+            measurements.append(self._measurements(number, results, conditions))
+        return tuple(measurements)
+
+    def _prepare_ends(self) -> None:
+        """Start the processes of all end points, and wait until they are prepared."""
+        keys = [secrets.token_bytes(KEY_BYTES) for _ in self._plans]
+        arguments = [(self._plans[end.number], keys[end.number]) for end in self._ends]
+        self._request(_PREPARE_LIMIT_S, open_end, arguments)
+        self._ask(_PREPARE_LIMIT_S, "wait_until_ready")
+
+    def _conditions(
+        self,
+        start_s: float,
+        schedule: FaultSchedule,
+        changes: tuple[ChangeTimes, ...],
+        drops_before: Sequence[int],
+    ) -> _Conditions:
+        """Return what all streams have in common, after the run.
+
+        Args:
+            start_s: The start of the streams on the monotonic clock.
+            schedule: The faults, which are over.
+            changes: When the routes changed.
+            drops_before: Packets that each machine's switches had dropped before the run.
+
+        Raises:
+            InvalidRunError: The machines' clocks were not known well enough, or the network between
+                the machines lost too much.
+        """
+        platform = self._platform
+        events = platform.port_events()
+        busy = platform.busy()
+        faults = []
+        for times in schedule.times():
+            faults.append(with_port_status(times, events, platform.wiring, start_s))
+        drops = []
+        for after, before in zip(platform.switch_drops(), drops_before, strict=True):
+            drops.append(after - before)
+        report = platform.report(sum(2 * plan.stream.rate_pps for plan in self._plans))
+        facts: JsonObject
         if report is None:
             (facts,) = platform.all(network_facts)
         else:
@@ -252,40 +366,55 @@ class _Run:
                 **report.to_json(),
                 "switch_drops": dict(zip(platform.names, drops, strict=True)),
             }
-        changes = movement.times() if movement is not None else ()
-        conditions = _Conditions(faults, changes, busy, sum(drops), report, facts)
-        return tuple(
-            self._measurements(number, results, conditions) for number in range(len(self._plans))
+        return _Conditions(
+            faults=tuple(faults),
+            changes=changes,
+            busy=busy,
+            switch_drops=sum(drops),
+            machines=report,
+            facts=facts,
         )
 
-    def _ask(
-        self,
-        limit_s: float,
-        request: Callable[..., Any],
-        *args: Any,
-        each: Callable[[_End], tuple[Any, ...]] = lambda _: (),
+    def _ask(self, limit_s: float, method: str, *arguments: object) -> list[Any]:
+        """Call a method of all ``EndpointProcess`` at once, and return the results."""
+        return self._request(limit_s, ask_end, [(method, *arguments)] * len(self._ends))
+
+    def _request(
+        self, limit_s: float, request: Callable[..., Any], arguments: Sequence[tuple[object, ...]]
     ) -> list[Any]:
-        """All ends at once, those of one machine in order; their answers."""
-        requested = [
-            self._platform.call(end.machine, request, end.role, end.number, *each(end), *args)
-            for end in self._ends
-        ]
-        return [one.result(limit_s) for one in requested]
+        """Send a request to all end points at once, and return their answers.
+
+        The requests to one machine are carried out in order.
+
+        Args:
+            limit_s: Time limit of each answer.
+            request: A function of ``testbed.stream.emulated.endpoints``.
+            arguments: The further arguments for each end point.
+        """
+        answers = []
+        for end, further in zip(self._ends, arguments, strict=True):
+            answer = self._platform.call(end.machine, request, end.role, end.number, *further)
+            answers.append(answer)
+        return [answer.result(limit_s) for answer in answers]
 
     def _check(self, now_s: float) -> None:
-        """An end point or a machine that dies ends the run."""
+        """Check that the machines and the end points are alive."""
         self._platform.check()
-        self._ask(_BEGUN_S, ask_end, "check", now_s)
+        self._ask(_REQUEST_LIMIT_S, "check", now_s)
 
     def until_now(self) -> dict[str, object]:
-        """What was measured until a machine died: faults that were over."""
-        faults = () if self._schedule is None else self._schedule.times()
-        return {
-            "faults": [
-                {"link": label_of(f.fault.link), "start_s": f.start_s, "stop_s": f.stop_s}
-                for f in faults
-            ]
-        }
+        """Return the measurements of a run that a machine's death ended: the faults until then."""
+        faults = []
+        if self._schedule is not None:
+            for times in self._schedule.times():
+                faults.append(
+                    {
+                        "link": label_of(times.fault.link),
+                        "start_s": times.start_s,
+                        "stop_s": times.stop_s,
+                    }
+                )
+        return {"faults": faults}
 
     def _measurements(
         self,
@@ -293,20 +422,23 @@ class _Run:
         results: Mapping[_End, SenderResult | ReceiverResult],
         conditions: _Conditions,
     ) -> StreamMeasurements:
-        plan, platform, clocks = self._plans[number], self._platform, ONE_CLOCK
-        source, sink = platform.machine_of(plan.source), platform.machine_of(plan.sink)
-        sent, received = (
-            results[_End(source, SENDER, number)],
-            results[_End(sink, RECEIVER, number)],
-        )
-        assert isinstance(sent, SenderResult) and isinstance(received, ReceiverResult)
+        """Return the measurements of one stream."""
+        plan = self._plans[number]
+        platform = self._platform
+        source = platform.machine_of(plan.source)
+        sink = platform.machine_of(plan.sink)
+        sent = results[_End(source, SENDER, number)]
+        received = results[_End(sink, RECEIVER, number)]
+        assert isinstance(sent, SenderResult)
+        assert isinstance(received, ReceiverResult)
         packets = replace(sent.log, time_s=platform.after_start(source, sent.log.time_s))
         arrivals = replace(received.log, time_s=platform.after_start(sink, received.log.time_s))
+        clocks = ONE_CLOCK
         if conditions.machines is not None:
-            known = conditions.machines.clocks
+            machine_clocks = conditions.machines.clocks
             clocks = StreamClocks(
-                sender_s=known[source].uncertainty_s,
-                receiver_s=known[sink].uncertainty_s,
+                sender_s=machine_clocks[source].uncertainty_s,
+                receiver_s=machine_clocks[sink].uncertainty_s,
                 faults_s=conditions.machines.uncertainty_s,
             )
         return StreamMeasurements(
@@ -319,7 +451,7 @@ class _Run:
             faults=conditions.faults,
             changes=conditions.changes,
             clocks=clocks,
-            news=_on_our_clock(platform, source, sent.news),
+            news=_on_common_clock(platform, source, sent.news),
             health=RunHealth(
                 sender_lag_s=sent.worst_lag_s,
                 unplanned_drops=received.socket_drops + conditions.switch_drops,
@@ -330,32 +462,49 @@ class _Run:
         )
 
 
-def _on_our_clock(platform: Platform, machine: int, loss_reports: LossReportLog) -> LossReportLog:
-    """What never came is never."""
-    reported = {
-        name: getattr(loss_reports, name) for name in ("told_s", "newest_s", "lost_s", "came_s")
-    }
-    ours = {
-        name: np.where(
-            np.isfinite(at),
-            platform.after_start(machine, np.nan_to_num(at, posinf=0, neginf=0)),
-            at,
-        )
-        for name, at in reported.items()
-    }
-    return replace(loss_reports, **ours)
+def _on_common_clock(platform: Platform, machine: int, log: LossReportLog) -> LossReportLog:
+    """Convert the times of a log to the coordinator's clock."""
+
+    def convert(times_s: FloatArray) -> FloatArray:
+        # Infinity means that something never happened, and stays.
+        finite_s = np.nan_to_num(times_s, posinf=0, neginf=0)
+        return np.where(np.isfinite(times_s), platform.after_start(machine, finite_s), times_s)
+
+    return replace(
+        log,
+        told_s=convert(log.told_s),
+        newest_s=convert(log.newest_s),
+        lost_s=convert(log.lost_s),
+        came_s=convert(log.came_s),
+    )
 
 
 def with_port_status(
     times: FaultTimes, events: tuple[PortEvent, ...], wiring: Wiring, start: float
 ) -> FaultTimes:
-    """Add when a switch notified the controller of the failure (None: no port changed state)."""
-    cable = wiring.cable_of(times.fault.link)
-    ports = {place for place, one in wiring.cables_by_port().items() if one is cable}
-    notified = [
-        e.at_s - start
-        for e in events
-        if (e.dpid, e.port) in ports and not e.up and e.at_s - start >= times.start_s - MAX_EARLY_S
-    ]
-    first = min(notified, default=None)
-    return times if first is None or first > times.stop_s else replace(times, port_status_s=first)
+    """Add the time at which a switch first notified the controller of the failure.
+
+    Args:
+        times: When the fault happened.
+        events: The notifications of all switches.
+        wiring: The network's hosts and cables.
+        start: The start of the stream on the monotonic clock.
+
+    Returns:
+        The times without a change if no port of the cable went down during the fault.
+    """
+    failed_cable = wiring.cable_of(times.fault.link)
+    ports = set()
+    for port, cable in wiring.cables_by_port().items():
+        if cable is failed_cable:
+            ports.add(port)
+    first_s = None
+    for event in events:
+        at_s = event.at_s - start
+        if event.up or (event.dpid, event.port) not in ports:
+            continue
+        if at_s >= times.start_s - MAX_EARLY_S and (first_s is None or at_s < first_s):
+            first_s = at_s
+    if first_s is None or first_s > times.stop_s:
+        return times
+    return replace(times, port_status_s=first_s)

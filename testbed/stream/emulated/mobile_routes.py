@@ -1,5 +1,8 @@
-"""Moving nodes on a running network: links come and go, the controller routes again and passes the stream from split to
-split."""
+"""Makes the route changes of a plan while nodes move.
+
+Links appear and vanish, the controller routes again, and the stream is switched from one label
+split to the next.
+"""
 
 import threading
 import time
@@ -10,51 +13,59 @@ from testbed.errors import InvalidRunError
 from testbed.faults.fault import ChangeTimes
 from testbed.machines.adapters.platform import Platform
 from testbed.model.label_split import LabelSplit
-from testbed.openflow.rules import VersionedRules, versioned_rules
+from testbed.openflow.rules import FlowRule, VersionedRules, versioned_rules
 from testbed.stream.mobility import recomputed
 from testbed.stream.plan import StreamPlan
 
+# Time for packets of an old split to arrive before its rules are removed.
 DRAIN_S = 0.5
-"""Time for packets of an old split to arrive before its rules go."""
+
+# The forward and the backward split.
 Splits = tuple[LabelSplit, LabelSplit]
 
 
 class MobileRoutes:
-    """Plays the route changes of a plan on a network, each at its time after ``start`` (monotonic clock), in a thread.
+    """Makes the route changes of a plan in a thread, each at its time.
 
-    ``install_first`` puts the first splits in force. Rules of split k are plans 2k+2 (all switches but the first) and
-    2k+3 (the first ones) of the controller.
+    Call ``install_first``, ``start`` and ``join``; ``stop`` ends the thread early.
+
+    The controller knows the rules of split k as its plans 2k + 2 (all switches but the first) and
+    2k + 3 (the first switches). They are installed in this order, so that a packet that the first
+    switch sends by the new split meets its rules everywhere.
     """
 
-    def __init__(self, breaker: FaultInjector, platform: Platform, plan: StreamPlan) -> None:
-        self._breaker, self._platform, self._plan = breaker, platform, plan
+    def __init__(self, injector: FaultInjector, platform: Platform, plan: StreamPlan) -> None:
+        self._injector = injector
+        self._platform = platform
+        self._plan = plan
         self._start_s = 0.0
-        self._stopping, self._thread = threading.Event(), ThreadPoolExecutor(1, "movement")
-        self._played: Future[None] | None = None
+        self._stopping = threading.Event()
+        self._thread = ThreadPoolExecutor(1, "movement")
+        self._changes_made: Future[None] | None = None
         self._times: list[ChangeTimes] = []
 
     def install_first(self) -> None:
-        """The links that are not there at first vanish; the first splits' rules are installed."""
-        self._breaker.vanish(self._plan.absent)
-        self._inner_and_entry(0, self._rules(0, (self._plan.forward, self._plan.backward)))
+        """Remove the links that are absent at first, and install the rules of the first splits."""
+        self._injector.vanish(self._plan.absent)
+        self._install(0, self._rules(0, (self._plan.forward, self._plan.backward)))
 
     def start(self, start_s: float) -> None:
-        """Begin to play; the stream's time zero on the monotonic clock."""
+        """Start the thread; ``start_s`` is the stream's time zero on the monotonic clock."""
         self._start_s = start_s
-        self._played = self._thread.submit(self._run)
+        self._changes_made = self._thread.submit(self._run)
 
     def stop(self) -> None:
-        """Change nothing more. May be called twice, or without a start."""
+        """Make no further changes. This may be called twice, or without a start."""
         self._stopping.set()
         self._thread.shutdown()
 
     def join(self) -> None:
-        """Wait until the last change is done. Raises what went wrong on the way."""
-        if self._played is not None:
-            self._played.result()
+        """Wait until the last change is made, and raise the error of the thread, if any."""
+        if self._changes_made is not None:
+            self._changes_made.result()
 
     def times(self) -> tuple[ChangeTimes, ...]:
-        """When each change that is done happened, in seconds after the start."""
+        """Return the times of each change that has been made, in seconds after the start."""
         return tuple(self._times)
 
     def _run(self) -> None:
@@ -64,55 +75,81 @@ class MobileRoutes:
             self._change(number)
 
     def _change(self, number: int) -> None:
-        """Links first; then the new split next to the old one; then, when nothing is under way by the old one, it
-        goes."""
-        change, clock = self._plan.changes[number], self._clock
-        began = clock()
-        self._breaker.appear(change.appeared)
+        """Make one route change.
+
+        The links change first. The rules of the new split are then installed beside the old ones,
+        which are removed when no packet can be in transit by them. With handover "before", links
+        vanish only after the new split is active.
+
+        Raises:
+            InvalidRunError: The controller computed other splits than the plan has.
+        """
+        change = self._plan.changes[number]
+        began_s = self._now_s()
+        self._injector.appear(change.appeared)
         if self._plan.handover == "after":
-            self._breaker.vanish(change.vanished)
-        links = clock()
+            self._injector.vanish(change.vanished)
+        links_s = self._now_s()
         splits = recomputed(self._plan, number)
         if splits != (change.forward, change.backward):
             raise InvalidRunError(
                 f"route change {number}: rerouting gave another split than the plan's"
             )
-        known = clock()
+        # If links vanish later, routing again costs the stream no time.
+        recomputed_s = 0.0
+        if self._plan.handover == "after":
+            recomputed_s = self._now_s() - links_s
         rules = self._rules(number + 1, splits)
-        switching, switched = self._inner_and_entry(number + 1, rules)
+        switch_start_s, switch_stop_s = self._install(number + 1, rules)
         self._stopping.wait(DRAIN_S)
         if self._plan.handover == "before":
-            self._breaker.vanish(change.vanished)
-            links = clock()
-        for plan_id in (2 * number + 3, 2 * number + 2):
+            self._injector.vanish(change.vanished)
+            links_s = self._now_s()
+        for plan_id in (_entry_plan(number), _inner_plan(number)):
             self._platform.remove(plan_id)
         self._times.append(
             ChangeTimes(
-                began_s=began,
-                links_s=links,
-                switch_start_s=switching,
-                switch_stop_s=switched,
-                done_s=clock(),
-                recomputed_s=known - links if self._plan.handover == "after" else 0.0,
-                rules=sum(len(one.inner) + len(one.entry) for one in rules),
+                began_s=began_s,
+                links_s=links_s,
+                switch_start_s=switch_start_s,
+                switch_stop_s=switch_stop_s,
+                done_s=self._now_s(),
+                recomputed_s=recomputed_s,
+                rules=sum(len(version.inner) + len(version.entry) for version in rules),
             )
         )
 
     def _rules(self, number: int, splits: Splits) -> tuple[VersionedRules, ...]:
-        return tuple(
-            versioned_rules(self._platform.wiring, split, number=number) for split in splits
-        )
+        """Return the rules of the splits with this number."""
+        wiring = self._platform.wiring
+        return tuple(versioned_rules(wiring, split, number=number) for split in splits)
 
-    def _inner_and_entry(
-        self, number: int, rules: tuple[VersionedRules, ...]
-    ) -> tuple[float, float]:
-        """When the first switch began to send by the new split, and when none sent by the old one any more, its memory
-        of packets included (a barrier is answered before that)."""
-        self._platform.install([r for one in rules for r in one.inner], plan_id=2 * number + 2)
-        began = self._clock()
-        self._platform.install([r for one in rules for r in one.entry], plan_id=2 * number + 3)
+    def _install(self, number: int, rules: tuple[VersionedRules, ...]) -> tuple[float, float]:
+        """Install the rules of the splits with this number.
+
+        Returns:
+            The time before the first switch used the new split, and the time at which no switch
+            used the old one. The switches' caches are flushed before the latter, because a switch
+            answers a barrier before its cache is up to date.
+        """
+        inner_rules: list[FlowRule] = []
+        entry_rules: list[FlowRule] = []
+        for version in rules:
+            inner_rules += version.inner
+            entry_rules += version.entry
+        self._platform.install(inner_rules, plan_id=_inner_plan(number))
+        began_s = self._now_s()
+        self._platform.install(entry_rules, plan_id=_entry_plan(number))
         self._platform.forget()
-        return began, self._clock()
+        return began_s, self._now_s()
 
-    def _clock(self) -> float:
+    def _now_s(self) -> float:
         return time.monotonic() - self._start_s
+
+
+def _inner_plan(number: int) -> int:
+    return 2 * number + 2
+
+
+def _entry_plan(number: int) -> int:
+    return 2 * number + 3

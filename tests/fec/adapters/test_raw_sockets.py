@@ -52,7 +52,7 @@ def packets(count: int, size: int = 300) -> list[OutgoingPacket]:
 def test_the_frames_that_the_template_describes_arrive_in_order(
     pair: tuple[socket.socket, socket.socket], template: FrameTemplate
 ) -> None:
-    sender, receiver = FrameSender(pair[0], template), DatagramReceiver(pair[1], most=5)
+    sender, receiver = FrameSender(pair[0], template), DatagramReceiver(pair[1], limit=5)
     got = []
     for batch in (packets(7), packets(3, size=90), packets(10)[5:]):
         for packet in batch:
@@ -167,7 +167,7 @@ def test_rows_leave_whole_and_in_order_and_those_refused_are_counted(
     template: FrameTemplate,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    sender, receiver = FrameSender(pair[0], template), DatagramReceiver(pair[1], most=64)
+    sender, receiver = FrameSender(pair[0], template), DatagramReceiver(pair[1], limit=64)
     rows = np.arange(5 * 50, dtype=np.uint8).reshape(5, 50)
     sender.send_rows(Messages(rows), np.zeros(4))
     assert receiver.receive() == [row.tobytes() for row in rows[:4]]
@@ -221,7 +221,7 @@ def test_where_more_may_wait_all_that_came_before_the_last_one_was_taken(rows: b
         batch: Any = SimpleNamespace(
             rows=np.zeros((4, 10), np.uint8), lengths=np.zeros(4, np.int64), times=np.zeros(4)
         )
-        plain = DatagramReceiver(own, most=4, timestamps=True, peer="127.0.0.2")
+        plain = DatagramReceiver(own, limit=4, timestamps=True, peer="127.0.0.2")
         receiver = RowReceiver(own, batch, "127.0.0.2") if rows else plain
         for sock in (peer, other, other, other, peer):
             sock.sendto(b"x", own.getsockname())

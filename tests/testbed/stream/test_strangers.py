@@ -10,4 +10,4 @@ def test_datagrams_of_others_are_told() -> None:
     (foreign,) = strangers({"foreign": 2, "sent_foreign": 1})
     assert foreign.startswith("3 datagrams came from other addresses")
     (forged,) = strangers({"rejected_key": 7})
-    assert forged.startswith("7 packets did not bear the seal")
+    assert forged.startswith("7 packets were not sealed with the stream's key")

@@ -55,7 +55,7 @@ def test_no_block_is_closed_before_its_packets_are_read_that_came_in_time(monkey
         ]
         start_s = time.monotonic()
         peer.sendto(packets[0].data, own.getsockname())
-        for _ in range(Arrivals.most - 1):
+        for _ in range(Arrivals.limit - 1):
             other.sendto(b"x", own.getsockname())
         for packet in packets[1:]:
             peer.sendto(packet.data, own.getsockname())
@@ -64,6 +64,6 @@ def test_no_block_is_closed_before_its_packets_are_read_that_came_in_time(monkey
         stop.start()
         counters = cast(Any, end.run(start_s))["counters"]
         stop.join()
-        assert counters["foreign"] == Arrivals.most - 1 and counters["delivered"] == 5
+        assert counters["foreign"] == Arrivals.limit - 1 and counters["delivered"] == 5
         assert counters["accepted"] == len(packets) == 5 and "late" not in counters
         assert [program.recv(100)[1] for _ in range(5)] == list(range(5))

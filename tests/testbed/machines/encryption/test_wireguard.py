@@ -211,7 +211,7 @@ def streamed(encrypt: bool) -> dict[str, Any]:
         threading.Timer(2.0, seen[0].__exit__).start()
 
     fabric = EmulatedStreamFabric(machines=MachinesRequest(count=2, place=PLACE, encrypt=encrypt))
-    fabric.begun = begin
+    fabric.on_start = begin
     run = fabric.run(plan)
     session = judge_stream(plan, run)
     if session.verdict.invalid is not None:

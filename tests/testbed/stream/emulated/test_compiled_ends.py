@@ -34,7 +34,7 @@ ONE_LINE = [row_seals.SLOWER.partition(":")[0]]
 
 @pytest.fixture(autouse=True)
 def _compiled() -> None:
-    ends._say.cache_clear()
+    ends._warn_once.cache_clear()
     skip_without_c_module()
 
 

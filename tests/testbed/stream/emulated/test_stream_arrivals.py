@@ -66,9 +66,9 @@ def test_no_more_than_a_batch_is_taken_at_once_and_a_long_datagram_does_not_pass
 ) -> None:
     source, sink = pair
     arrivals = Arrivals(sink, 10)
-    for _ in range(arrivals.most + 3):
+    for _ in range(arrivals.limit + 3):
         source.send(bytes(50))
-    assert [len(arrivals.waiting(0.0)) for _ in range(3)] == [arrivals.most, 3, 0]
+    assert [len(arrivals.waiting(0.0)) for _ in range(3)] == [arrivals.limit, 3, 0]
     source.send(bytes(50))
     assert len(arrivals.waiting(0.0)[0][1]) != 10
 

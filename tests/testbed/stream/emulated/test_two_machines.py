@@ -42,12 +42,12 @@ def planned(long_s: float | None = None) -> Any:
     )
 
 
-def fabric(begun: Callable[[Any], None] = lambda _: None) -> Any:
+def fabric(on_start: Callable[[Any], None] = lambda _: None) -> Any:
     from testbed.machines.machines_request import MachinesRequest
     from testbed.stream.emulated.fabric import EmulatedStreamFabric
 
     found = EmulatedStreamFabric(machines=MachinesRequest(count=2, place=PLACE))
-    found.begun = begun
+    found.on_start = on_start
     return found
 
 
