@@ -81,7 +81,9 @@ def pytest_collection(session: pytest.Session) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
+    """Search for garbage 30 times less often than Python does, which saves a tenth of the tests' processor time."""
     gc.freeze()
+    gc.set_threshold(20_000)
     gc.enable()
 
 

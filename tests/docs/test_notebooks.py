@@ -95,9 +95,7 @@ def tried(notebook: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("notebook", as_parameters())
-def test_a_notebook_runs_from_its_first_cell_to_its_last_open_and_solved_and_no_wrong_answer_passes(
-    notebook: Path, kernel: Any
-) -> None:
+def test_notebook_runs_and_rejects_wrong_answers(notebook: Path, kernel: Any) -> None:
     nbclient = pytest.importorskip("nbclient", reason="the extra test is not installed")
     nbformat = pytest.importorskip("nbformat", reason="the extra test is not installed")
     cells = nbformat.reads(json.dumps(tried(notebook)), as_version=4)

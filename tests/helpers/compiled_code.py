@@ -6,8 +6,6 @@ import os
 import shutil
 from pathlib import Path
 
-from numba.core.caching import _CacheLocator
-
 from fec.cache_directory import own_cache
 from tests.helpers.paths import ROOT
 
@@ -17,6 +15,8 @@ PACKAGES = ("topologies", "fec", "sfio_emu", "testbed", "experiments")
 def hand_over_compiled_code(site: Path, cache: Path) -> None:
     """What is compiled for the checkout, into the cache directory of another user or, as if it had been compiled for
     them, of files elsewhere that are the same: half a minute of compiling is no part of what is tested there."""
+    from numba.core.caching import _CacheLocator
+
     cache.mkdir(parents=True, exist_ok=True)
     kept = Path(os.environ.get("NUMBA_CACHE_DIR") or own_cache())
     for package in PACKAGES:

@@ -1,7 +1,11 @@
-"""A Sphinx extension that leaves out the index of the search, a fifth of the time of a build."""
+"""A Sphinx extension that saves processor time in the tests.
+
+It leaves out the index of the search (a fifth of the time of a build) and the search for garbage (a tenth).
+"""
 
 from __future__ import annotations
 
+import gc
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -9,6 +13,7 @@ if TYPE_CHECKING:
 
 
 def setup(app: Sphinx) -> None:
+    gc.disable()
     app.connect("builder-inited", _without_search)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ LOGS = ("offered", "delivered")
 _FIELDS = ("rival", "programs", "lag_s", "packets", "queue_drops", "machine_drops")
 
 
+@cache
 def trial_plan() -> TrialPlan:
     return testbed.tunnel_plan(
         "torus:3x3", ("s0_0", "s1_1"), duration_s=5.0, workload="voip,ping,video"

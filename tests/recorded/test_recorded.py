@@ -26,8 +26,18 @@ def test_help_and_refusals_are_as_recorded(name: str, monkeypatch: pytest.Monkey
     assert run(name) == kept("text", name)
 
 
+# `make test` judges streams over other networks, and the stream commands above.
+DEAR = {"judged-streams", "judged-impaired-streams"}
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("name", [*COMPUTED, *JUDGED])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.long] if name in DEAR else [])
+        for name in (*COMPUTED, *JUDGED)
+    ],
+)
 def test_what_is_computed_and_judged_is_as_recorded(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -94,9 +94,7 @@ def test_sets_are_consecutive_and_hold_every_frame_once() -> None:
         assert max(p["frames"] for p in own) - min(p["frames"] for p in own) <= 1
 
 
-def test_the_outermost_pair_is_the_topmost_and_the_bottommost_switch_with_two_paths_between() -> (
-    None
-):
+def test_outermost_pair_has_two_paths() -> None:
     network = load_network("manet:nodes=40,seed=2,frame=0")
     pair = outermost_pair(network)
     assert pair is not None

@@ -26,9 +26,7 @@ def test_the_rebuilt_program_gives_what_booksim2_gave_below_saturation(row: dict
     assert row["published"] == pytest.approx(spread(row["rebuilt"])[0], rel=0.01)
 
 
-def test_beyond_half_of_saturation_published_values_lie_where_single_runs_of_the_rebuilt_program_do() -> (
-    None
-):
+def test_published_values_near_saturation_match_rebuilt_booksim() -> None:
     """But one: the ring at 0.2, whose value is above all 16 runs."""
     outside = set()
     for row in table()["published"]:

@@ -3,7 +3,7 @@ spoilt."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -381,6 +381,10 @@ def test_a_published_run_that_is_spoilt_fails_where_its_rival_says(
     )
 
 
+def check_of_counts(checks: Sequence[Check]) -> Check:
+    return next(check for check in checks if check.name == "sent = received in every run")
+
+
 @pytest.mark.parametrize("changes", [
     {"escaped_share": 7.0}, {"alternative": 10**9}, {"livelocked": 10**9}, {"shrunk": 10**9, "grown": 1},
 ])  # fmt: skip
@@ -389,10 +393,6 @@ def test_parts_of_what_was_sent_are_no_more_than_that(name: str, changes: dict[s
     rows = rows_of(name)
     middle = len(rows) // 2
     spoilt = [row | changes if number == middle else row for number, row in enumerate(rows)]
-    before, after = (
-        next(
-            one for one in judge_of(name)(each).checks if one.name == "sent = received in every run"
-        )
-        for each in (rows, spoilt)
-    )
+    before = check_of_counts(checks_of(name))
+    after = check_of_counts(judge_of(name)(spoilt).checks)
     assert before.passed and after.outcome == "fails"

@@ -114,9 +114,7 @@ def spoilt_horizons(change: Change) -> Rows:
     ]
 
 
-def test_horizon_verdict_finds_no_capacity_missing_and_says_what_a_short_run_leaves_waiting() -> (
-    None
-):
+def test_horizon_verdict_tells_capacity_and_waiting_traffic() -> None:
     checks = wavelength_bursts.judge(horizons()).checks
     (unsure,) = [c.name for c in checks if c.outcome == "cannot-tell"]
     assert unsure.startswith("exponent of time") and unsure.endswith("load 0.95")
@@ -231,7 +229,7 @@ def light_another_round(rules: RoundRules) -> RoundRules:
         ),
     ],
 )
-def test_round_verdict_fails_where_a_wrong_wavelength_is_let_through_or_rounds_are_shuffled(
+def test_round_verdict_fails_on_wrong_wavelength_or_order(
     walked: Walked, monkeypatch: pytest.MonkeyPatch, spoil: Any, words: list[str]
 ) -> None:
     monkeypatch.setattr(simulated, "round_rules", spoil(simulated.round_rules))

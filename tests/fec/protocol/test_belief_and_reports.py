@@ -158,9 +158,7 @@ def test_one_packet_again_and_again_counts_once_and_one_overtaken_does_not() -> 
     )
 
 
-def test_the_sequence_followed_must_have_been_silent_and_what_came_before_it_went_on_is_forgotten() -> (
-    None
-):
+def test_new_sequence_is_followed_only_after_silence() -> None:
     strays = Strays(alive_s=0.0, silent_s=0.0201)  # the k-th comes at 10 + k ms
     assert [strays.agreed() for _ in range(11)].index(True) == 10
     strays = Strays()
@@ -175,9 +173,7 @@ def reporter() -> LossReporter:
     )
 
 
-def test_a_clock_that_was_set_back_makes_a_report_due_and_an_alarm_lasts_three_tenths_of_a_second() -> (
-    None
-):
+def test_clock_set_back_makes_a_report_due() -> None:
     one = reporter()
     totals: Counter[str] = Counter(decoded_blocks=3, undecodable_blocks=2, unused_parity=1)
     report = decode_report(
@@ -245,9 +241,7 @@ def acknowledge(one: LargeBlockSender, now_s: float, received: int, decoded: int
     one.receive(encode_acknowledgement(1, int(now_s * 1e6), received, blocks))
 
 
-def test_a_sender_sends_at_the_rate_that_shall_arrive_and_raises_it_by_the_loss_up_to_its_most() -> (
-    None
-):
+def test_sender_raises_its_rate_by_the_loss_up_to_a_limit() -> None:
     for arrived, pace in ((100, 100.0), (50, 200.0), (20, 400.0), (10, 400.0), (9, 100.0)):
         one = sender(10**5)
         now_s, sent = 0.0, 0
@@ -261,9 +255,7 @@ def test_a_sender_sends_at_the_rate_that_shall_arrive_and_raises_it_by_the_loss_
         assert one.next_due_s() - before == pytest.approx(1 / pace), arrived
 
 
-def test_a_loss_is_measured_over_a_hundred_packets_and_half_believed_where_more_comes_than_requested() -> (
-    None
-):
+def test_loss_is_measured_over_100_packets_and_damped() -> None:
     one = sender(10**5)
     for expected in (0.0, 0.5):  # of 99 and of 100
         while one.sent < (100 if expected else 99):

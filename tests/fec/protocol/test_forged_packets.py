@@ -212,7 +212,7 @@ def _run_shifted(stream: Stream, start_s: float, seconds: float) -> None:
 
 
 @pytest.mark.parametrize(("before", "after"), [(1, 2), (7, 7)])
-@pytest.mark.parametrize("ran_s", [2.0, 3.3, 7.0, 20.0])
+@pytest.mark.parametrize("ran_s", [2.0, 3.3, 7.0, pytest.param(20.0, marks=pytest.mark.long)])
 def test_a_sender_started_again_loses_two_blocks_at_most(
     ran_s: float, before: int, after: int
 ) -> None:
@@ -239,7 +239,14 @@ def test_a_session_tells_a_quick_restart(ran_s: float) -> None:
 
 @pytest.mark.parametrize("again", ["sender", "receiver", "both", "both, the receiver first"])
 @pytest.mark.parametrize("slow_s", [0.002, 0.03, 0.2])
-@pytest.mark.parametrize("moment_s", [1.0, 1.007, pytest.param(1.013, marks=pytest.mark.soak)])
+@pytest.mark.parametrize(
+    "moment_s",
+    [
+        1.0,
+        pytest.param(1.007, marks=pytest.mark.long),
+        pytest.param(1.013, marks=pytest.mark.soak),
+    ],
+)
 def test_ends_started_again_lose_two_blocks_beyond_what_was_under_way(
     again: str, slow_s: float, moment_s: float
 ) -> None:

@@ -147,7 +147,7 @@ def test_what_does_not_belong_is_refused_and_counted_by_reason(reason: str, data
 
 
 @pytest.mark.parametrize("number", [500, FARTHEST_AHEAD + 5, (1 << 24) - 1])
-def test_a_stream_that_was_under_way_is_followed_at_once_and_nothing_before_it_counts_as_lost(
+def test_receiver_joins_a_stream_without_counting_losses(
     number: int,
 ) -> None:
     receiver = small()
@@ -210,7 +210,7 @@ def test_a_quick_packet_of_long_ago_no_longer_sets_the_deadlines() -> None:
     assert not receiver.open_blocks
 
 
-def test_one_packet_from_far_ahead_changes_nothing_but_a_stream_that_moved_on_is_followed() -> None:
+def test_receiver_ignores_one_packet_from_far_ahead() -> None:
     receiver = small()
     receiver.receive(packet(0, 0), 0.0)
     receiver.receive(packet(70_000, 0, 1.0), 0.01)

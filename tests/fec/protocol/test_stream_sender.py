@@ -303,9 +303,7 @@ def small_sender(**changes: Any) -> StreamSender:
     )
 
 
-def test_who_hears_nothing_sends_blocks_of_the_silent_size_and_first_waits_for_a_playback_time() -> (
-    None
-):
+def test_sender_without_reports_uses_the_silent_size() -> None:
     sender = small_sender(silence_s=0.105, silent_size=5)  # of 0.4 s of playback
 
     def sizes() -> dict[int, int]:
@@ -353,7 +351,7 @@ def test_numbers_of_reports_are_stamps_that_came_back_or_a_few_more() -> None:
         ((10, 11), 1.11, 0),
     ],
 )
-def test_the_third_older_number_in_rising_order_is_followed_after_a_second_without_others(
+def test_three_older_report_numbers_are_followed_after_silence(
     numbers: tuple[int, ...], at_s: float, accepted: int
 ) -> None:
     sender = build_sender()
@@ -370,9 +368,7 @@ def test_the_third_older_number_in_rising_order_is_followed_after_a_second_witho
     ("changes", "step_s"),
     [({}, 0.000125), ({"late_parity_pps": 500.0}, 0.002), ({"rate_pps": 50.0}, 0.001)],
 )
-def test_late_parity_leaves_at_eight_times_the_rate_a_thousand_a_second_at_least_or_as_requested(
-    changes: dict[str, float], step_s: float
-) -> None:
+def test_late_parity_rate_follows_the_packet_rate(changes: dict[str, float], step_s: float) -> None:
     sender = build_sender(policy=lambda loss: 30 if loss > 0.05 else 22, playback_s=4.0, **changes)
     pace_s = 1 / changes.get("rate_pps", 1000.0)
     for k in range(46):

@@ -68,9 +68,7 @@ def test_neither_jitter_nor_another_delay_is_a_queue() -> None:
     assert not any(states([0.02] * 40 + [0.2] * 160, [0.0] * 80 + [0.2] * 120))
 
 
-def test_losses_that_fewer_packets_do_not_lessen_are_answered_and_those_that_more_packets_raise_are_not() -> (
-    None
-):
+def test_answers_only_losses_that_redundancy_does_not_cause() -> None:
     trips = [0.02] * 20 + [0.08] * 120
     same = states(trips, [0.0] * 20 + [0.2] * 120)
     assert any(same[22:40]) and not any(same[44:])

@@ -86,7 +86,7 @@ def test_cables_in_series_are_named_together_because_their_labels_are_the_same(
     assert diagnoser.certain and diagnoser.names() == ("h-i", "i-j")
 
 
-def test_as_long_as_labels_leave_two_sets_possible_both_are_named_and_the_wider_one_answered(
+def test_diagnosis_names_both_sets_and_answers_the_wider(
     diagnoser: Diagnoser,
 ) -> None:
     for label in (100, 200):  # on a-b and on b-d alike
@@ -158,9 +158,7 @@ def test_one_cable_is_not_believed_while_two_smaller_ones_explain_as_much() -> N
     assert both.certain and both.names() == ("left", "right")
 
 
-def test_what_left_shortly_before_the_break_clears_nobody_and_shortly_before_the_repair_accuses_nobody() -> (
-    None
-):
+def test_diagnosis_ignores_packets_close_to_break_and_repair() -> None:
     slow = Diagnoser(CandidateTable(suspects()), unexplained_window_s=1.0, transit_s=0.05)
     slow.add(PacketReport(100, True, 0.00))
     slow.add(PacketReport(300, False, 0.01))  # was past the cable already when it broke
@@ -283,9 +281,7 @@ def test_tables_that_cannot_be_used_are_refused() -> None:
         CandidateTable([FailureCandidate(name="x", intervals=((0, LABELS + 1),))])
 
 
-def test_a_stall_that_looks_like_a_node_makes_nobody_certain_before_losses_last_longer_than_stalls_do() -> (
-    None
-):
+def test_stall_is_no_certain_failure_of_a_node() -> None:
     suspects_of_a_node = [
         FailureCandidate(name="left", intervals=((0, 1000),)),
         FailureCandidate(name="right", intervals=((1000, 2000),)),
@@ -311,9 +307,7 @@ def test_a_stall_that_looks_like_a_node_makes_nobody_certain_before_losses_last_
     assert patient.certain and patient.names() == ("left",)
 
 
-def test_a_loss_that_one_cable_does_not_explain_may_mean_that_two_others_failed_from_the_beginning() -> (
-    None
-):
+def test_diagnosis_considers_two_failures_from_the_beginning() -> None:
     """Cable a explains what two others lose together, until a label is lost that it does not carry."""
     spans = {
         "a": ((0, 200),),
@@ -378,7 +372,7 @@ def test_a_loss_before_the_clocks_zero_is_evidence_like_any_other(diagnoser: Dia
 
 
 @pytest.mark.parametrize("ways", [(10, 10, 10), (10, 10, 11)])
-def test_up_to_a_thousand_choices_of_explanations_are_gone_through_and_of_more_the_widest(
+def test_diagnosis_tries_a_thousand_explanations_at_most(
     ways: tuple[int, ...],
 ) -> None:
     """Failures that began one upon another, each of labels that several cables share, which carry more of their own."""

@@ -149,9 +149,7 @@ def test_quarters_reach_the_bound_and_the_usual_order_does_not() -> None:
     assert best_layout(quarters, 20, 0.05).over_bound == 0
 
 
-def test_thirds_and_halves_of_one_route_reach_the_bound_together_and_no_multiplier_does_that() -> (
-    None
-):
+def test_layout_of_thirds_and_halves_reaches_the_bound() -> None:
     sixths = [(k * LABELS // 6, (k + 1) * LABELS // 6) for k in range(6)]
     sets = [
         *([one] for one in sixths),

@@ -145,7 +145,7 @@ def test_what_a_second_rise_overshoots_is_corrected_within_the_hold() -> None:
     assert control.block_size >= settled
 
 
-def test_block_size_is_kept_while_no_report_comes_and_the_hold_begins_anew_after_silence() -> None:
+def test_block_size_is_kept_without_reports() -> None:
     control = controller()
     control.add(fates(0.3, 500), times(500), 0.5)
     high = control.block_size

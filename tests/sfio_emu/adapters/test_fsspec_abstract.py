@@ -52,7 +52,19 @@ class Striped(abstract.AbstractFixtures):  # type: ignore[misc]
         return f"t{uuid.uuid4().hex[:8]}"
 
 
-class TestCopy(abstract.AbstractCopyTests, Striped): ...  # type: ignore[misc]
+@pytest.fixture(scope="module")
+def glob_source(striped: SfioFileSystem) -> str:
+    """The folder that the patterns of all tests copy from or get; none of them changes it."""
+    scenario: str = abstract.BaseAbstractFixtures()._glob_edge_cases_files(
+        striped, posixpath.join, "patterns"
+    )
+    return scenario
+
+
+class TestCopy(abstract.AbstractCopyTests, Striped):  # type: ignore[misc]
+    @pytest.fixture
+    def fs_glob_edge_cases_files(self, glob_source: str) -> str:
+        return glob_source
 
 
 class TestGet(abstract.AbstractGetTests, Striped):  # type: ignore[misc]

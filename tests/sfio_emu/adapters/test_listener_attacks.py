@@ -71,9 +71,7 @@ def test_half_messages_delay_nobody(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [66_000, 100_000, 140_000])
-def test_half_messages_delay_no_message_a_little_longer_than_the_window_of_a_new_connection(
-    tmp_path: Path, size: int
-) -> None:
+def test_half_messages_delay_no_message_above_the_window(tmp_path: Path, size: int) -> None:
     with (
         attacked(tmp_path) as it
     ):  # the kernel grants what it is asked for, rounded down: the last bytes would never come

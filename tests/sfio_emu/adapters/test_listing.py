@@ -136,7 +136,7 @@ def test_folders_are_made_and_removed_on_all_hosts_or_on_none(tmp_path: Path) ->
     nodes.close()
 
 
-def test_a_folder_that_a_killed_client_made_or_removed_on_some_hosts_is_made_and_removed(
+def test_half_made_or_removed_folder_is_completed(
     tmp_path: Path,
 ) -> None:
     nodes = Nodes(tmp_path, ("p1", "p2"))

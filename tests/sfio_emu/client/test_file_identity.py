@@ -155,7 +155,7 @@ def test_a_file_whose_nodes_have_exchanged_their_disks_is_stale(
 
 
 @pytest.mark.parametrize("creator", [0, 1])
-def test_a_stale_file_stays_stale_when_its_session_opens_the_file_that_has_its_name_and_inodes(
+def test_stale_file_stays_stale_when_its_name_is_reopened(
     nodes: Nodes, sessions: list[Session], creator: int
 ) -> None:
     file = StripedFile.open(NAME, 5, session=sessions[0])

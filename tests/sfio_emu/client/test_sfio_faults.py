@@ -30,7 +30,7 @@ from sfio_emu.wire import HEADER_BYTES
 from tests.helpers.listeners import listener, proxy, session_of, small_disk
 
 
-def test_a_killed_listener_is_named_within_two_seconds_and_what_it_acknowledged_is_on_disk(
+def test_killed_listener_is_named_and_its_data_is_on_disk(
     tmp_path: Path,
 ) -> None:
     with listener(tmp_path, "p1") as (_, first), listener(tmp_path, "p2") as (victim, second):
@@ -117,7 +117,7 @@ def test_a_message_that_did_not_arrive_whole_changes_nothing(tmp_path: Path) -> 
         assert straight.pread(3000, 0) == b"x" * 2000
 
 
-def test_a_file_at_its_limit_is_reported_by_the_call_and_by_merror_and_others_are_written(
+def test_file_at_its_limit_is_reported_by_call_and_merror(
     tmp_path: Path,
 ) -> None:
     with (

@@ -28,9 +28,7 @@ def blocks_of(requests: Requests) -> list[tuple[int, int, int]]:
     )
 
 
-def test_a_long_run_is_cut_at_a_large_border_or_a_page_where_more_than_half_the_room_is_used() -> (
-    None
-):
+def test_long_run_is_cut_at_a_large_border_or_page() -> None:
     def fits(low: int, room_bytes: int, high: int = 8 << 20) -> int:
         return StripedPiece(WHOLE, 0, low, high, 0).fitting(room_bytes)
 
@@ -61,7 +59,7 @@ def test_a_listed_run_is_cut_only_where_a_page_of_it_fits() -> None:
     assert {room: piece.fitting(room) for room in expected} == expected
 
 
-def test_regular_runs_are_cut_between_runs_up_to_a_page_each_and_anywhere_in_longer_ones() -> None:
+def test_regular_runs_up_to_a_page_are_cut_between_runs() -> None:
     for run_bytes, count, grain in (
         (75, 200, 150),
         (75, 74, 0),

@@ -18,8 +18,6 @@ import pytest
 from tests.helpers.paths import ROOT
 from tests.helpers.warm import TESTBED, run
 
-nbclient = pytest.importorskip("nbclient")
-pytest.importorskip("ipykernel")
 MARK = "TESTBED_TEST_MARK"
 SESSION = """
 import os, testbed
@@ -38,6 +36,8 @@ class Kernel:
     """A kernel of its own; ``run`` gives what a cell prints, an error in it fails the test with its traceback."""
 
     def __init__(self) -> None:
+        pytest.importorskip("ipykernel")
+        nbclient = pytest.importorskip("nbclient")
         import nbformat
 
         self._cells = nbformat.v4

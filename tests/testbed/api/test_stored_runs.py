@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import shutil
 from pathlib import Path
@@ -30,6 +31,12 @@ def plans() -> dict[str, Any]:
     }
 
 
+@functools.cache
+def fresh_run(name: str) -> Any:
+    """Return a run of the plan that is not stored."""
+    return testbed.run(plans()[name], "simulator")
+
+
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a run of each kind, and an answer."""
@@ -48,7 +55,7 @@ def only_run(results: Path, name: str) -> Path:
 
 @pytest.mark.parametrize("name", plans())
 def test_stored_run_is_what_run_returned(results: Path, name: str) -> None:
-    run = testbed.run(plans()[name], "simulator")
+    run = fresh_run(name)
     stored = testbed.load(only_run(results, name))
     assert isinstance(stored, testbed.RunResult) and stored.workload == name
     assert stored.passed and stored.verdict.to_json()["passed"]
@@ -63,7 +70,7 @@ def test_stored_run_is_what_run_returned(results: Path, name: str) -> None:
 
 
 def test_faults_of_a_stored_stream_are_those_of_the_run(results: Path) -> None:
-    run = testbed.run(plans()["stream"], "simulator")
+    run = fresh_run("stream")
     stored = testbed.load(str(only_run(results, "stream")))
     (row,) = json.loads(json.dumps(run.rows))
     (stored_row,) = stored.rows
@@ -110,7 +117,7 @@ def test_load_refuses_another_value() -> None:
 
 def test_compares_stored_runs_with_new_ones(results: Path) -> None:
     folder = only_run(results, "simulation")
-    new = testbed.run(plans()["simulation"], "simulator")
+    new = fresh_run("simulation")
     comparison = testbed.compare({"stored": folder, "loaded": testbed.load(folder), "new": new})
     assert [run.label for run in comparison.runs] == ["stored", "loaded", "new"]
     frame = testbed.data_frame(comparison)

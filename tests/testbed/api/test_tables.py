@@ -5,7 +5,6 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-import pandas
 import pytest
 
 import testbed
@@ -92,4 +91,6 @@ def test_value_without_a_table_is_usage_error(value: Any) -> None:
 
 
 def test_empty_result_is_an_empty_table() -> None:
+    import pandas
+
     assert isinstance(plain_frame([]), pandas.DataFrame) and plain_frame([]).empty

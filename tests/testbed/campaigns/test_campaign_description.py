@@ -226,9 +226,7 @@ def claimed(own: list[float], other: list[float], at_most: float) -> Check:
     return judge_claims(campaign, rows).checks[1]
 
 
-def test_a_claim_of_a_gain_fails_on_none_and_is_not_told_from_none_by_few_units_that_differ() -> (
-    None
-):
+def test_gain_claim_needs_enough_units_that_differ() -> None:
     other = [10.0, 11.0, 9.0, 10.0]
     assert claimed([7.0, 7.7, 6.3, 7.0], other, 0.75).outcome == "holds"
     assert claimed(other, other, 0.75).outcome == "fails"

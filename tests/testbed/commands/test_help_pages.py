@@ -157,7 +157,7 @@ def _works(*found: str) -> Callable[[str], bool]:
     return lambda commands: any(one in commands for one in found)
 
 
-def test_a_network_with_delays_stays_on_switches_where_a_process_can_make_them_and_one_line_says_so(
+def test_network_with_delays_is_emulated_if_a_process_can_delay(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     from testbed.emulation.machine.fabric import choose_fabric

@@ -234,7 +234,7 @@ def with_delay(network: str, **delays_s: float) -> Network:
     return replace(plain, links=links)
 
 
-def test_delays_are_a_mean_over_labels_a_spread_and_a_round_trip_by_the_quicker_way_back() -> None:
+def test_delays_are_mean_spread_and_round_trip() -> None:
     network = with_delay(
         "ring:3", s1s2=0.3, s0s1=0.1, s0s2=0.5
     )  # half of the labels 0.3 s, half 0.6 s

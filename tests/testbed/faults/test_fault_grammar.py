@@ -98,7 +98,7 @@ def _rounded(fault: Fault) -> tuple[Any, ...]:
         max_size=4,
     )
 )
-def test_a_dash_without_an_end_in_a_list_and_null_in_a_file_are_a_link_that_fails_for_good(
+def test_fault_without_an_end_is_permanent(
     asked: list[tuple[Any, float, bool, bool]],
 ) -> None:
     texts, entries = [], []
@@ -140,9 +140,7 @@ def test_names_may_have_spaces_and_signs_of_the_grammar() -> None:
     assert parse_fault("x@y->b blackhole", _pair("x@y", "b")).link == ("x@y", "b", 0)
 
 
-def test_a_text_with_two_links_at_its_beginning_is_refused_for_what_stands_behind_the_longer() -> (
-    None
-):
+def test_ambiguous_fault_is_rejected_after_the_longer_link() -> None:
     ends = ("b", "b@home")
     network = parse_document(
         {

@@ -38,7 +38,7 @@ def _fates(words: str, packets: int, *, gap_s: float = 0.001, seed: int = 1) -> 
     good=st.floats(0.0, 0.2),
     seed=st.integers(0, 1000),
 )
-def test_chain_loses_its_stationary_share_and_follows_a_loss_by_another_as_often_as_theory_says(
+def test_burst_chain_loses_as_theory_says(
     p: float, r: float, bad: float, good: float, seed: int
 ) -> None:
     chain = GilbertElliott(p=p, r=r, bad_loss=bad, good_loss=good)
@@ -100,9 +100,7 @@ def test_copies_of_a_packet_meet_what_comes_after_it_one_by_one() -> None:
     assert link.counts.lost == copies.count(0) and link.counts.copies == copies.count(2)
 
 
-def test_trace_lets_1500_bytes_pass_at_each_opportunity_and_wastes_those_that_nobody_takes() -> (
-    None
-):
+def test_trace_passes_1500_bytes_per_opportunity() -> None:
     link = ImpairedLink((RateTrace(times_ms=(0, 10, 10, 30)),), LINK, seed=1, queue_bytes=100_000)
     whole = 1514
     assert link.offer(0.0, whole) == [0.0]
@@ -114,7 +112,7 @@ def test_trace_lets_1500_bytes_pass_at_each_opportunity_and_wastes_those_that_no
     ]  # the trace comes again after 30 ms: 60, 70, 70, 90
 
 
-def test_small_packets_share_an_opportunity_and_one_that_does_not_fit_goes_on_in_the_next() -> None:
+def test_small_packets_share_an_opportunity() -> None:
     link = ImpairedLink((RateTrace(times_ms=(5, 10)),), LINK, seed=1)
     leaves = [link.offer(0.0, 614)[0] for _ in range(5)]
     assert leaves == [pytest.approx(t) for t in (0.005, 0.005, 0.010, 0.010, 0.010)]
@@ -131,7 +129,7 @@ def test_trace_loses_what_its_queue_cannot_hold() -> None:
     arrivals=st.lists(st.floats(0, 3), min_size=1, max_size=60),
     sizes=st.integers(60, 1514),
 )
-def test_no_packet_leaves_a_trace_early_or_out_of_order_and_no_second_carries_more_than_its_opportunities(
+def test_trace_keeps_order_times_and_rate(
     gaps: list[int], arrivals: list[float], sizes: int
 ) -> None:
     times, at = [], 0

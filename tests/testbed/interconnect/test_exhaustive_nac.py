@@ -105,9 +105,7 @@ def test_heads_that_keep_asking_after_a_repair_deadlock_and_asking_anew_cures_th
     assert not _cannot_drain(cured, _after(cured, found.trace))
 
 
-def test_routers_whose_knowledge_is_old_can_deadlock_where_a_cable_of_a_mesh_fails_again_and_again() -> (
-    None
-):
+def test_stale_routers_deadlock_if_a_mesh_cable_flaps() -> None:
     """Two routers put a packet aside each without need, and then packets turn round between them for which no slot is
     left.
 
@@ -173,9 +171,7 @@ def test_no_input_goes_before_an_avoidance_buffer_that_can_have_the_output(
     assert not any(met)
 
 
-def test_nac_deadlocks_where_two_cables_of_a_torus_fail_again_and_again_whatever_routers_know() -> (
-    None
-):
+def test_nac_deadlocks_if_two_torus_cables_flap() -> None:
     """The stored trace of 72 steps, every one of them by the present state: two routers' avoidance buffers hold packets
     for outputs on which the inputs wait that these buffers are to free. The whole exploration takes 45 million states
     and is the study's."""

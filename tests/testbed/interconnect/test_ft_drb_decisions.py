@@ -245,7 +245,7 @@ def test_a_metapath_grows_above_the_threshold_and_shrinks_below_it(engine: str) 
     assert source.counters["metapaths_shrunk"] == 1
 
 
-def test_a_pair_without_failures_opens_its_metapath_where_it_is_slow_and_closes_it_again(
+def test_slow_pair_opens_and_closes_its_metapath(
     engine: str,
 ) -> None:
     """Algorithm 3.3 on every latency ACK: Thl 2 and Tol 0.25 times 3200 ticks are an interval from 4800 to 8000."""

@@ -29,9 +29,7 @@ def way(model: NetworkModel, variant: int, router: int, host: int) -> tuple[int,
     return tuple(walked)
 
 
-def test_all_ways_up_are_taken_equally_often_and_none_goes_further_than_the_common_ancestor() -> (
-    None
-):
+def test_random_paths_up_are_uniform_and_shortest() -> None:
     model = model_of("fat-tree:3,3")
     for leaf in range(9):
         for host in range(27):

@@ -160,9 +160,7 @@ def test_the_turns_that_odd_even_forbids_are_what_keeps_it_free_of_cycles() -> N
     assert one_lane.may_deadlock and not torus.may_deadlock
 
 
-def test_a_detour_is_as_long_as_two_shortest_ways_and_ugal_takes_it_only_where_queues_are_long() -> (
-    None
-):
+def test_ugal_takes_a_detour_only_if_queues_are_long() -> None:
     torus = load_network("torus:8x8")
     calm, heavy = offered(torus, "tornado", 0.02, 3000, 3), offered(torus, "tornado", 0.5, 6000, 3)
     hops = {

@@ -38,9 +38,7 @@ def goes_round(
     return bool(routing.goes_round(packet, 0, 2))
 
 
-def test_queues_of_whole_links_decide_and_those_of_lanes_where_both_ways_begin_with_the_same_link() -> (
-    None
-):
+def test_ugal_compares_lane_queues_if_paths_share_the_first_link() -> None:
     low, high = range(0, 1), range(2, 3)
     assert not goes_round((5, high), (6, low), {})
     assert not goes_round((5, high), (6, low), {(5, 2): 0, (6, 1): 4}), (

@@ -76,9 +76,7 @@ def test_scenes_findings_and_ends_come_back_as_they_went() -> None:
         assert decode(encode(event)) == event
 
 
-def test_a_study_has_no_network_and_shows_what_its_points_say_so_far_also_to_who_comes_late() -> (
-    None
-):
+def test_study_shows_its_points_to_late_viewers() -> None:
     view = LiveState()
     view.apply(RunView(title="a study", network={}))
     (message,) = view.apply(FOUND)
@@ -97,7 +95,7 @@ def test_a_study_has_no_network_and_shows_what_its_points_say_so_far_also_to_who
     assert "svg" not in told["scene"]["html"] and b"testbed_run_done_ratio 0.5" in exposition(view)
 
 
-def test_verdicts_and_figures_take_little_of_the_time_and_may_fail_until_the_last_point() -> None:
+def test_live_verdicts_take_little_time_and_may_fail() -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     calls = []
 

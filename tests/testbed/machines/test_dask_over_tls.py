@@ -11,10 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
 
-import dask
 import pytest
-from dask.utils import parse_bytes
-from distributed import Client, Security
 
 from testbed.machines.adapters.clusters.dask_security import quiet_dask, scheduler_security
 from testbed.machines.machines_request import TlsFiles
@@ -53,6 +50,9 @@ def started(stack: ExitStack, config: str, said: str, *words: str) -> str:
 
 
 def test_only_who_has_the_certificates_is_answered(example: ModuleType) -> None:
+    import dask
+    from distributed import Client, Security
+
     with ExitStack() as stack:
         directory = stack.enter_context(example.certificates([], {}))
         with dask.config.set(example.named(directory)):
@@ -87,6 +87,9 @@ def test_only_who_has_the_certificates_is_answered(example: ModuleType) -> None:
 
 
 def test_a_campaign_of_many_units_is_no_word_of_dasks() -> None:
+    import dask
+    from dask.utils import parse_bytes
+
     name = "distributed.admin.large-graph-warning-threshold"
     with dask.config.set({name: "10MB"}):
         quiet_dask({})

@@ -81,7 +81,7 @@ def test_links_that_are_impaired_but_not_delayed_are_for_those_who_predict_them(
 
 
 @pytest.mark.emulation
-def test_a_stream_over_delayed_links_stays_on_switches_and_keeps_what_they_were_late_by() -> None:
+def test_stream_over_delayed_links_is_emulated_and_keeps_delays() -> None:
     import testbed
     from testbed.emulation.machine.capabilities import link_delays
 

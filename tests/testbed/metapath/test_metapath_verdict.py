@@ -200,9 +200,7 @@ def test_faults_that_overlap_are_told_apart() -> None:
     assert returns == ["return to the minimal path, s0_0->s1_0 down"]
 
 
-def test_what_is_lost_after_all_cables_are_kept_off_fails_the_verdict_of_faults_that_overlap() -> (
-    None
-):
+def test_loss_on_avoided_cables_fails_overlapping_faults() -> None:
     plan, run = _overlapping_run((1.6, 1.605))
     verdict = judge_metapaths(plan, run).verdict
     assert [c.name for c in verdict.checks if not c.passed] == [

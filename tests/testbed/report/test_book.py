@@ -91,9 +91,7 @@ def test_a_chapter_shows_every_check_with_its_rival() -> None:
     assert all(f">{check.name}<" in page for check in every) and "1 (no gain)" in page
 
 
-def test_the_full_run_speaks_before_a_part_of_it_before_a_quick_one_and_an_invalid_one_last() -> (
-    None
-):
+def test_book_prefers_full_then_partial_then_quick_runs() -> None:
     quick, part, full = (
         stored(GAIN, size="quick", run="9"),
         stored(whole=False, run="8"),

@@ -31,7 +31,7 @@ METHODS = (
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_every_method_reaches_whom_the_network_connects_and_leads_through_hosts_that_forward_alone(
+def test_routes_cross_only_hosts_that_forward(
     method: str,
 ) -> None:
     through = 0

@@ -103,9 +103,7 @@ def test_so_the_next_failure_is_not_taken_for_one_on_top_of_it() -> None:
 
 
 @pytest.mark.long
-def test_the_most_loaded_link_fails_first_so_that_no_large_failure_meets_a_small_one_that_may_be_over() -> (
-    None
-):
+def test_most_loaded_link_fails_first() -> None:
     """The repair of a link of a few labels shows a second later; until then the sender allows for it in whatever fails
     next."""
     plan = planned(load_network("manet:nodes=40,seed=3"), "n0", "n39", faults=EachLink())

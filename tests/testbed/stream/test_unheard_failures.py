@@ -49,7 +49,7 @@ def test_a_failure_that_no_report_tells_of_costs_a_few_blocks(before_s: float, m
     assert 0 < lost_blocks(made, plan(), CUT_S - before_s) <= most
 
 
-def test_a_sender_that_takes_silence_for_health_loses_every_block_that_later_parity_does_not_reach(
+def test_sender_that_ignores_silence_loses_blocks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(endpoints, "SILENT_INTERVALS", math.inf)

@@ -182,7 +182,7 @@ def told_late(broken: dict[str, Any], limit_s: float) -> str | None:
 
 
 @pytest.mark.unclocked
-def test_a_file_over_an_impaired_cable_is_written_whole_and_later_than_over_a_whole_one(
+def test_file_over_an_impaired_cable_is_complete_and_slower(
     sandboxed: Callable[..., Any], tmp_path: Path
 ) -> None:
     """Every packet to and from one I/O node waits 40 ms and is sent twice in a while; the rival is a fault that never

@@ -364,9 +364,7 @@ def test_what_must_be_reached_of_a_prediction_by_how_the_file_is_accessed(
     assert found is not None and found.least_ratio == least
 
 
-def test_sums_of_a_run_are_of_the_operations_that_ended_and_notes_of_what_came_in_their_way() -> (
-    None
-):
+def test_sums_count_only_operations_that_ended() -> None:
     one = plan(compute_nodes=1, io_nodes=2, file_bytes=4000, operation="both")
     error = ClientError(rank=0, node="t0", text="gone", after_s=1.0, since_fault_s=1.0)
     operations = (

@@ -56,7 +56,7 @@ def test_missing_programs_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.emulation
-def test_an_ordinary_users_voice_stands_a_cut_cable_and_his_program_keeps_its_exit_code(
+def test_ordinary_users_voice_survives_a_cut_cable(
     tmp_path: Path, valid_run: Callable[..., Any]
 ) -> None:
     words = [

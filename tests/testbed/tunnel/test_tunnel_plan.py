@@ -127,9 +127,7 @@ def test_the_other_end_reads_what_this_one_sends(plan: TunnelPlan) -> None:
     assert stranger.receive(sent[0].data, 0.1) == [] and stranger.rejected["key"] == 1
 
 
-def test_blocks_that_a_code_for_any_cable_cannot_have_are_refused_before_anything_is_built() -> (
-    None
-):
+def test_impossible_blocks_are_rejected_before_building() -> None:
     """The trial's third run ended in an error of the code."""
     with pytest.raises(InputError, match="mode static needs blocks of 267 packets"):
         tunnel_plan("swiss-t1", ("s1", "s6"), source_packets=200)

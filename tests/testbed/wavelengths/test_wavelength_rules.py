@@ -154,7 +154,7 @@ def test_a_mistuned_laser_is_refused_by_the_first_cross_connect_not_by_its_own_r
     assert walk.dropped_at == path.links[0][1] == "x" + path.source[1:]
 
 
-def test_verdict_fails_where_a_wavelength_leaks_a_packet_is_lost_or_a_counter_is_silent() -> None:
+def test_verdict_fails_on_leak_loss_or_silent_counter() -> None:
     plan = a_plan("optical-cloud", 2, count=30, wavelengths=2, switching="wsxc", method="liquid")
     wiring = wire_plan(plan)
     probes = [round_probes(plan, number, packets=3, wrong=1) for number in range(len(plan.rounds))]

@@ -35,7 +35,7 @@ def test_striped_files_compile_nothing_more_when_they_are_used(tmp_path: Path) -
     assert {name: list(getattr(kernels, name).signatures) for name in KERNELS} == ahead
 
 
-def test_streams_compile_no_more_of_block_sizes_and_orders_of_labels_when_they_are_planned(
+def test_planning_a_stream_compiles_nothing_more(
     monkeypatch,
 ) -> None:
     made: list[str] = []

@@ -11,6 +11,7 @@ import pytest
 
 from testbed.cli import main
 
+SWISS_T1 = "swiss-t1:allocation=1-1-1-1-0-0-0-0"
 SFIO = ["sfio", "swiss-t1", "--compute-nodes", "4", "--io-nodes", "4", "--fabric", "simulator"]
 
 
@@ -27,8 +28,20 @@ def bulk(
     return asked(capsys, "bulk", network, *words, *run)
 
 
-@pytest.mark.parametrize("method", ["liquid", "round-robin", "dsatur"])
-@pytest.mark.parametrize("network", ["two-switch", "ring:5", "swiss-t1:allocation=1-1-1-1-0-0-0-0"])
+@pytest.mark.parametrize(
+    ("network", "method"),
+    [
+        ("two-switch", "round-robin"),
+        ("ring:5", "dsatur"),
+        (SWISS_T1, "liquid"),
+        pytest.param("two-switch", "liquid", marks=pytest.mark.long),
+        pytest.param("two-switch", "dsatur", marks=pytest.mark.long),
+        pytest.param("ring:5", "liquid", marks=pytest.mark.long),
+        pytest.param("ring:5", "round-robin", marks=pytest.mark.long),
+        pytest.param(SWISS_T1, "round-robin", marks=pytest.mark.long),
+        pytest.param(SWISS_T1, "dsatur", marks=pytest.mark.long),
+    ],
+)
 def test_bulk_carries_out_what_schedule_wrote(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, network: str, method: str
 ) -> None:

@@ -186,7 +186,7 @@ def test_a_link_s_own_delay_keeps_order_and_comes_to_every_copy_that_leaves(
         (0.0049, 0, 0.0, True),
     ],
 )
-def test_a_run_counts_where_packets_left_within_a_quarter_of_the_delay_and_none_was_missed(
+def test_run_is_valid_if_delays_are_a_quarter_late_at_most(
     late_s: float, missed: int, delay_s: float, counts: bool
 ) -> None:
     report = LaneReport(

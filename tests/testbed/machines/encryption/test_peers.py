@@ -48,9 +48,7 @@ def test_no_two_peers_share_an_allowed_address_and_nobody_is_its_own(machines: i
         assert [peer.public_key for peer in peers] == keys[:k] + keys[k + 1 :]
 
 
-def test_a_configuration_says_of_each_peer_where_it_is_and_the_one_address_that_it_may_have() -> (
-    None
-):
+def test_configuration_lists_end_point_and_address_of_peers() -> None:
     text = configuration(
         peers_of(1, [key(7), key(8), key(9)], ["10.0.0.1", "10.0.0.2", "10.0.0.3"], 20006)
     )

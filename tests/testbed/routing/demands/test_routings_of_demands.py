@@ -94,9 +94,7 @@ def test_every_routing_meets_the_demand_and_none_is_below_the_proved_optimum(see
     assert used["fair"] == pytest.approx(used["optimum"], rel=1e-4)
 
 
-def test_rounding_below_what_counts_as_flow_leaves_no_share_that_begins_at_a_node_which_nothing_reaches() -> (
-    None
-):
+def test_rounding_leaves_no_share_at_an_unreached_node() -> None:
     """Seed 79: 1e-6 of a source's demand enters a switch over links that each carry less, and leaves it over one that
     carries more."""
     assert checked(route_demands(random_matrix(79), "fair")).violations == ()

@@ -143,7 +143,7 @@ def test_what_is_sent_arrives_whole_under_the_labels_of_the_plan(
 
 
 @pytest.mark.parametrize("without", [None, "missing"])
-def test_a_receiver_kept_waiting_closes_no_block_before_the_packets_that_came_in_time_are_read(
+def test_delayed_receiver_reads_timely_packets_before_closing(
     without: str | None, opened: ExitStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Foreign datagrams fill the batch in between."""

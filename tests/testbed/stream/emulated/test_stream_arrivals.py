@@ -61,7 +61,7 @@ def test_datagrams_that_lay_in_the_socket_keep_the_time_at_which_they_came(
     timely(run)
 
 
-def test_no_more_than_a_batch_is_taken_at_once_and_a_long_datagram_does_not_pass_for_a_right_one(
+def test_arrivals_are_read_in_batches_without_long_datagrams(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
     source, sink = pair

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,7 @@ from testbed.model.verdict import Check
 from testbed.stream.judgement.analysis import Analysis
 from testbed.stream.judgement.checks import MAX_CHANGE_S, checks
 from testbed.stream.judgement.run_figures import EpochsResult, Outage
+from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.simulated import SimulatedStreamFabric
 from tests.testbed.stream.prediction.test_epochs import moving_plan
@@ -26,12 +28,16 @@ LATE = "late parity once the sender had answered, packets"
 CAMPAIGN = (FATES, RANDOM, FRAMES, CHANGE, WITHIN, BEYOND, REDUNDANCY, LATE)
 
 
+@functools.cache
+def moving_run() -> StreamMeasurements:
+    """Measurements of the plan whose links vanish and come back, in virtual time."""
+    return SimulatedStreamFabric().run(moving_plan())
+
+
 @pytest.fixture(scope="module")
 def campaign() -> tuple[StreamPlan, EpochsResult]:
-    """A plan whose links vanish and come back, run in virtual time."""
     plan = moving_plan()
-    result = Analysis(plan, SimulatedStreamFabric().run(plan)).epochs_result
-    return plan, result
+    return plan, Analysis(plan, moving_run()).epochs_result
 
 
 def names_of_failed(plan: StreamPlan, result: EpochsResult) -> list[str]:
@@ -40,7 +46,7 @@ def names_of_failed(plan: StreamPlan, result: EpochsResult) -> list[str]:
 
 def campaign_checks(plan: StreamPlan, result: EpochsResult) -> list[Check]:
     """The checks of all epochs, as if the run had had these figures."""
-    facts = Analysis(plan, SimulatedStreamFabric().run(moving_plan()))
+    facts = Analysis(plan, moving_run())
     vars(facts)["epochs_result"] = result
     vars(facts)["blocks_within_reach"] = 9
     return [check for check in checks(facts) if check.name in CAMPAIGN]

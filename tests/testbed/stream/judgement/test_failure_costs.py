@@ -39,7 +39,7 @@ def costs_of(plan: StreamPlan, size: int | None = None) -> dict[str, Any]:
     return failure_costs(RunFacts(plan, SimulatedStreamFabric(sender).run(plan)))
 
 
-def test_one_failure_costs_what_equation_22_says_and_its_transient_is_counted_beside_it() -> None:
+def test_one_failure_costs_equation_22_besides_its_transient() -> None:
     plan = swiss_plan(("s1", "s2", 5.0, 25.0))
     costs, states = costs_of(plan), StateCosts(plan)
     (broken,) = [

@@ -80,7 +80,7 @@ def test_a_failure_that_was_in_doubt_to_its_end_is_judged_all_the_same(
 
 
 @pytest.mark.parametrize("lossy_as_well", [False, True])
-def test_a_failed_link_calls_for_the_same_block_size_whether_another_loses_some_packets_or_not(
+def test_block_size_of_a_failure_ignores_a_lossy_link(
     lossy_as_well: bool,
 ) -> None:
     down = Fault(link=("s0", "s1", 0), kind="down", start_s=1.0, stop_s=2.5)

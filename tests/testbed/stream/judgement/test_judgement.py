@@ -97,7 +97,7 @@ def test_sender_that_never_answers_fails(finished):
     assert "block size" in failed(plan, deaf)
 
 
-def test_what_a_busy_start_sends_too_much_is_not_taken_for_rest_and_a_busy_rest_leaves_ror_open(
+def test_busy_start_does_not_count_as_steady_state(
     finished,
 ):
     plan, run = finished

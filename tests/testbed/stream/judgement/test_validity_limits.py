@@ -225,9 +225,7 @@ def test_packets_that_came_before_they_were_sent_and_blocks_left_out_say_nothing
     assert "blocks were sent" in str(why_invalid(plan, halved))
 
 
-def test_packets_that_came_twice_or_were_never_sent_say_nothing_where_no_link_makes_copies() -> (
-    None
-):
+def test_duplicates_make_the_run_invalid_if_no_link_copies() -> None:
     plan, run = base()
     names = ("time_s", "block", "symbol")
     twice = {name: np.repeat(getattr(run.received, name), 2) for name in names}

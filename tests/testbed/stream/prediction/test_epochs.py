@@ -67,7 +67,7 @@ def small_plan(*faults: Fault, **more: object) -> StreamPlan:
     return StreamPlan(**(values | more))  # type: ignore[arg-type]
 
 
-def test_reach_of_random_labels_is_by_the_binomial_tail_and_that_of_ordered_ones_by_windows():
+def test_reach_is_by_binomial_tail_or_windows():
     """Of failures that take 3/4 of all labels: no N up to the sender's largest answers them but where labels are in
     order."""
     faults = (down("a", "b", 1.0, 3.0), down("a", "e", 2.0, 4.0))
