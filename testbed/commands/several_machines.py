@@ -76,6 +76,10 @@ class TlsOptions:
     )
 
 
+def _has_local_workers(args: argparse.Namespace) -> bool:
+    return args.scheduler is None
+
+
 @options
 class DaskOptions:
     """The processes that compute: on this machine, or the workers of a Dask scheduler."""
@@ -86,7 +90,7 @@ class DaskOptions:
         help="processes here that share the work",
         only=(
             RUNNING,
-            Only(when=lambda a: a.scheduler is None, needs="workers here, without --dask"),
+            Only(when=_has_local_workers, needs="workers here, without --dask"),
         ),
     )
     scheduler: str | None = option(
@@ -128,8 +132,12 @@ def security_of(args: argparse.Namespace) -> Security | None:
     return scheduler_security(args.scheduler, tls_files(args))
 
 
+def _is_spread(args: argparse.Namespace) -> bool:
+    return args.machines is not None
+
+
 _SPREAD = Only(
-    when=lambda args: args.machines is not None,
+    when=_is_spread,
     needs="a run over several machines, with --machines",
 )
 

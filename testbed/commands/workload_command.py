@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -55,6 +55,7 @@ from testbed.report.drawing.stream_figures import route_figure
 from testbed.report.streams import complain
 
 if TYPE_CHECKING:
+    from testbed.live.events import RunView
     from testbed.report.drawing.charts import Figure
 
 
@@ -132,6 +133,14 @@ def _declared(workload: Work) -> list[type]:
     return [kind for kind in kinds if kind is not None]
 
 
+def _live_view(workload: Work, plan: object) -> Callable[[], RunView] | None:
+    """Return the function that makes the first view of the live page, or None."""
+    if workload.view is None:
+        return None
+    _, make_view = workload.view(plan)
+    return make_view
+
+
 def run(name: str, workload: Work, args: argparse.Namespace) -> int:
     """Run the command of a workload: plan, run, judge, store and print.
 
@@ -168,7 +177,7 @@ def run(name: str, workload: Work, args: argparse.Namespace) -> int:
     machines = machines_request(args, fabric) if workload.spreads else None
     if machines is not None and not runner.spreads:
         raise InputError("--machines: this run goes on one machine only; leave it out")
-    start_live(args, None if runner.view is None else runner.view(plan)[1])
+    start_live(args, _live_view(runner, plan))
     if fabric == "emulation":
         enter_unless_elsewhere(machines)
     notes = [""] * len(plans)
@@ -295,8 +304,9 @@ def _report(
         closing = workload.closing(judgement)
         show_parts([*closing, verdict_line(verdict), *place_lines(directory)])
     else:
-        shown = () if workload.shown is None else workload.shown(document)
-        show_parts([*shown, *check_lines(verdict), *place_lines(directory)])
+        if workload.shown is not None:
+            show_parts(workload.shown(document))
+        show_parts([*check_lines(verdict), *place_lines(directory)])
     return verdict.exit_code
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import signal
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from testbed.commands.answer import Answer
@@ -22,9 +23,16 @@ DESCRIPTION = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("name", metavar="NAME", nargs="?", help="the network's name")
     parser.add_argument(
-        "--json", action="store_true", help="without NAME: print one JSON object on stdout"
+        "name",
+        metavar="NAME",
+        nargs="?",
+        help="the network's name",
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="without NAME: print one JSON object on stdout",
     )
 
 
@@ -36,7 +44,7 @@ def run(args: argparse.Namespace) -> Answer | int:
     if args.name is None:
         running = running_networks()
         document = {"networks": [row["name"] for row in running], "running": running}
-        return Answer(document, lambda: _show(running))
+        return Answer(document, partial(_show, running))
     # At the prompt Ctrl-C ends a line or a program, as often as the user presses it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     return give_prompt(args.name, sign=f"{args.name}> ")

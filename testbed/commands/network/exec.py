@@ -17,11 +17,20 @@ DESCRIPTION = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument(
-        "name", metavar="NAME", help="the network's name (testbed attach lists those that are up)"
+        "name",
+        metavar="NAME",
+        help="the network's name (testbed attach lists those that are up)",
     )
-    parser.add_argument("host", metavar="HOST", help="a host or switch, as the network calls it")
     parser.add_argument(
-        "words", metavar="-- CMD", nargs=argparse.REMAINDER, help="the program and its arguments"
+        "host",
+        metavar="HOST",
+        help="a host or switch, as the network calls it",
+    )
+    parser.add_argument(
+        "words",
+        metavar="-- CMD",
+        nargs=argparse.REMAINDER,
+        help="the program and its arguments",
     )
 
 

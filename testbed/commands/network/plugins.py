@@ -22,14 +22,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     listing = actions.add_parser(
         "list", help="every plug-in with its package, broken ones with the reason"
     )
-    listing.add_argument("--json", action="store_true", help="print one JSON object on stdout")
+    listing.add_argument(
+        "--json",
+        action="store_true",
+        help="print one JSON object on stdout",
+    )
     listing.set_defaults(run=run_list)
     checking = actions.add_parser("check", help="judge one by its group's suite; ours too")
-    checking.add_argument("name", metavar="NAME", help="as commands call it")
     checking.add_argument(
-        "--group", metavar="GROUP", help="testbed.routings, ...: where several groups have the name"
+        "name",
+        metavar="NAME",
+        help="as commands call it",
     )
-    checking.add_argument("--json", action="store_true", help="print one JSON object on stdout")
+    checking.add_argument(
+        "--group",
+        metavar="GROUP",
+        help="testbed.routings, ...: where several groups have the name",
+    )
+    checking.add_argument(
+        "--json",
+        action="store_true",
+        help="print one JSON object on stdout",
+    )
     checking.set_defaults(run=run_check)
 
 
@@ -48,8 +62,10 @@ def _print(groups: "dict[str, Registry[Any]]") -> None:
     for group, registry in groups.items():
         print(f"{group}\n    ours: {', '.join(registry.builtin_names())}")
         for plugin in registry.plugins():
-            state = "" if plugin.broken is None else f"; BROKEN: {plugin.broken}"
-            print(f"    {plugin.name} (package {plugin.package}){state}")
+            line = f"    {plugin.name} (package {plugin.package})"
+            if plugin.broken is not None:
+                line += f"; BROKEN: {plugin.broken}"
+            print(line)
 
 
 def _document(registry: "Registry[Any]") -> JsonObject:

@@ -22,13 +22,28 @@ DESCRIPTION = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("--mn", action="store_true", help="print the file for mn --custom, and end")
     parser.add_argument(
-        "-m", dest="module", action="store_true", help="SCRIPT is the name of a module"
+        "--mn",
+        action="store_true",
+        help="print the file for mn --custom, and end",
     )
-    parser.add_argument("script", metavar="SCRIPT", nargs="?", help="a Python file")
     parser.add_argument(
-        "words", metavar="ARGUMENT", nargs=argparse.REMAINDER, help="the script's own arguments"
+        "-m",
+        dest="module",
+        action="store_true",
+        help="SCRIPT is the name of a module",
+    )
+    parser.add_argument(
+        "script",
+        metavar="SCRIPT",
+        nargs="?",
+        help="a Python file",
+    )
+    parser.add_argument(
+        "words",
+        metavar="ARGUMENT",
+        nargs=argparse.REMAINDER,
+        help="the script's own arguments",
     )
 
 

@@ -14,7 +14,13 @@ DESCRIPTION = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("kind", metavar="KIND", nargs="?", choices=KINDS, help=", ".join(KINDS))
+    parser.add_argument(
+        "kind",
+        metavar="KIND",
+        nargs="?",
+        choices=KINDS,
+        help=", ".join(KINDS),
+    )
     parser.add_argument(
         "--json",
         action="store_true",

@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,7 +58,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     ends = adder(parser, ENDS)
     routed = adder(parser, ROUTED)
     running = adder(parser, RUN)
-    add("network", metavar="NETWORK", help="catalogue name or file (testbed topology list)")
+    add(
+        "network",
+        metavar="NETWORK",
+        help="catalogue name or file (testbed topology list)",
+    )
     routed(
         "--routing",
         dest="route",
@@ -129,7 +133,7 @@ def run(args: argparse.Namespace) -> int:
     if remote is not None and not in_sandbox():
         open_way_out(*remote)
     enter_unless_elsewhere(machines, name=args.name or unused_name("up"))
-    with nullcontext() if machines is None else said_when_lost(as_json=False):
+    with said_when_lost(as_json=False):
         return _serve(args, network, ends, machines, captures)
 
 
