@@ -47,12 +47,12 @@ class Options:
     """Which patterns, and where the public tables are. InputError where one of them is missing."""
 
     all_patterns: bool = option(
-        default=False, help="six patterns (default: uniform, which the claims are on)"
+        default=False, help="run six patterns (default: only uniform, to which the claims refer)"
     )
     traces: Path | None = option(
         default=None,
         metavar="DIR",
-        help="directory of lanl.csv.gz and pnnl2007.csv.gz (default: synthetic traces)",
+        help="directory with lanl.csv.gz and pnnl2007.csv.gz (default: synthetic traces)",
     )
 
     def __post_init__(self) -> None:

@@ -148,13 +148,14 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--fabric",
         choices=("emulation", "simulator"),
-        help="default: emulation where this machine can, else simulator",
+        help="fabric to run on (default: emulation if this machine supports it, otherwise the "
+        "simulator)",
     )
     add(
         "--seed",
         type=kinds.seed,
         default=1,
-        help="seed of labels, faults and content (default 1)",
+        help="seed of labels, faults and packet contents (default: 1)",
     )
     add_options(parser, ResultsOptions, JsonOptions, LiveOptions)
 

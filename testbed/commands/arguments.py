@@ -67,7 +67,7 @@ class LiveOptions:
 
     live: bool = running(
         default=False,
-        help="serve a live web page of the run on localhost (address on stderr)",
+        help="serve a live web page of the run on localhost, and print its address on stderr",
         only=(RUNNING,),
     )
 
@@ -118,9 +118,9 @@ def add_answer_options(parser: argparse.ArgumentParser) -> None:
         "--plot",
         type=_picture_path,
         metavar="FILE",
-        help="draw it (.svg, .png or .pdf)",
+        help="draw the answer in a file (.svg, .png or .pdf)",
     )
-    results_help = "keep the answer below DIR, with its tables and a page"
+    results_help = "store the answer below DIR, with its tables and a page"
     add(
         "--results",
         type=Path,

@@ -66,13 +66,14 @@ class FabricOptions:
     retries: int = running(
         default=1,
         kind=kinds.whole(0, 20),
-        help="repeat a run that this machine could not carry, at most N times",
+        help="repeat a run at most N times if this machine was too busy for it",
         only=(RUNNING,),
     )
     fabric: str | None = running(
         default=None,
         choices=("emulation", "simulator"),
-        help="default: emulation where this machine can, else simulator",
+        help="fabric to run on (default: emulation if this machine supports it, otherwise the "
+        "simulator)",
     )
 
 
@@ -81,7 +82,9 @@ class SwitchesOptions(FabricOptions):
     """The options for a workload that runs on switches only."""
 
     fabric: str | None = running(
-        default=None, choices=("emulation",), help="it runs on real switches only"
+        default=None,
+        choices=("emulation",),
+        help="fabric to run on; only emulation (real switches) is supported",
     )
 
 
@@ -92,7 +95,7 @@ class FabricOrNoneOptions(FabricOptions):
     fabric: str = running(
         default="none",
         choices=("none", "emulation", "simulator"),
-        help="where to carry the plan out (default {default}: it is shown, and nothing is kept)",
+        help="fabric to run the plan on (default: {default}; the plan is shown, not stored)",
     )
 
 

@@ -48,22 +48,34 @@ class StripingOptions:
         kw_only=False,
         positional=True,
         metavar="NETWORK",
-        help="a network with hosts (swiss-t1, crossbar:8, ...) or a file",
+        help="network with hosts: a catalogue name (swiss-t1, crossbar:8, ...) or a file",
     )
-    compute_nodes: int = ends(kw_only=False, kind=kinds.some, help="hosts that write or read")
-    io_nodes: int = ends(kw_only=False, kind=kinds.some, help="hosts that hold the file")
-    stripe_unit: int = sent(default=200, kind=kinds.bytes_up_to(MAX_FILE_BYTES))
+    compute_nodes: int = ends(
+        kw_only=False, kind=kinds.some, help="number of hosts that write or read"
+    )
+    io_nodes: int = ends(kw_only=False, kind=kinds.some, help="number of hosts that store the file")
+    stripe_unit: int = sent(
+        default=200,
+        kind=kinds.bytes_up_to(MAX_FILE_BYTES),
+        help="size of a stripe unit, in bytes",
+    )
     file_bytes: int | None = sent(
         default=None,
         kind=kinds.bytes_up_to(MAX_FILE_BYTES),
-        help="default 200 kB for each pair of hosts, 4 MB at least",
+        help="size of the file (default: 200 kB for each pair of hosts, at least 4 MB)",
     )
-    operation: Operation = sent(default="write", choices=get_args(Operation))
-    access: Access = sent(default="contiguous", choices=get_args(Access))
+    operation: Operation = sent(
+        default="write", choices=get_args(Operation), help="operations on the file"
+    )
+    access: Access = sent(
+        default="contiguous",
+        choices=get_args(Access),
+        help="parts of the file that each host accesses",
+    )
     access_block_bytes: int = sent(
         default=1000,
         kind=kinds.size_bytes,
-        help="of strided and random access",
+        help="block size of strided and random access",
         only=(
             Only(
                 when=lambda a: a.access in ("strided", "random"), needs="--access strided or random"
@@ -72,7 +84,7 @@ class StripingOptions:
     )
     optimise: bool = routed(
         default=True,
-        help="gather the fragments of a call into one message an I/O node (default: yes)",
+        help="collect the fragments of a call in one message per I/O node (default: yes)",
     )
     disable: Sequence[Optimisation] = routed(
         default=(),
@@ -84,7 +96,7 @@ class StripingOptions:
         default="none",
         choices=("none", "liquid"),
         metavar="METHOD",
-        help="order of the transfers: none, liquid",
+        help="order of the transfers",
         only=(
             *_ONE_MACHINE,
             Only(when=lambda a: a.schedule is None, needs="a run without --schedule"),
@@ -93,42 +105,47 @@ class StripingOptions:
     schedule: str | Path | None = routed(
         default=None,
         metavar="FILE",
-        help="the pairs and time frames that testbed schedule NETWORK --pattern PAIRS --output wrote",
+        help="pairs and time frames, as written by testbed schedule NETWORK --pattern PAIRS "
+        "--output",
         only=_ONE_MACHINE,
     )
     switching: Switching | None = routed(
         default=None,
         choices=("packet", "circuit"),
-        help="default: circuit where transfers are scheduled, else packet",
+        help="kind of switching (default: circuit if transfers are scheduled, otherwise packet)",
         only=_ONE_MACHINE,
     )
     repetitions: int = sent(
-        default=1, kind=kinds.whole(1, 1000), help="carry every operation out N times"
+        default=1,
+        kind=kinds.whole(1, 1000),
+        help="number of times that each operation is carried out",
     )
     link_rate_bps: float | None = link_rate()
     routing: str | None = routed(
-        default=None, metavar="METHOD", help="static method (default: the network's own)"
+        default=None, metavar="METHOD", help="static routing method (default: the network's method)"
     )
     host_selection: Order = ends(
-        default="first", choices=get_args(Order), help="which hosts take part"
+        default="first", choices=get_args(Order), help="choice of the hosts that take part"
     )
     faults: FaultsLike = failing(
         default=(),
         many=True,
         metavar=f"none|{FAULT_WORDS}|FILE",
-        help="cut links, as in s1-s2@0.2-3; may be repeated",
+        help="links that fail, as in s1-s2@0.2-3 (repeatable)",
         switches_only=lambda words: not all(map(no_faults, words)),
     )
     kill: Sequence[str | KilledProcess] = failing(
         default=(),
         many=True,
         metavar="NODE@TIME",
-        help="end a listener TIME seconds after the start",
+        help="kill the listener of this node TIME seconds after the start",
         only=_ONE_MACHINE,
         switches_only=True,
     )
-    solver_time_limit_s: float = sought(help="of the search for a schedule", only=_ONE_MACHINE)
-    seed: int = running(default=1, kind=kinds.seed, help="seed of everything random")
+    solver_time_limit_s: float = sought(
+        help="time limit of the search for a schedule, in seconds", only=_ONE_MACHINE
+    )
+    seed: int = running(default=1, kind=kinds.seed, help="seed of all random choices")
 
 
 @options
@@ -138,11 +155,11 @@ class StripingRunOptions:
     write_pattern: Path | None = routed(
         default=None,
         metavar="FILE",
-        help="write the pairs of hosts of this run for --pattern, and run nothing",
+        help="write the pairs of hosts of this run to a file for --pattern, and run nothing",
     )
     subfile_dir: Path | None = sent(
         default=None,
         metavar="DIR",
-        help="keep the subfiles there (default: they are removed)",
+        help="store the subfiles in this directory (default: they are removed)",
         only=_ONE_MACHINE,
     )

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from topologies import JsonObject
 
 DESCRIPTION = (
-    "The prompt of testbed up on a network that testbed up, testbed run or a Python session holds "
-    "up; leaving it leaves the network up. Without NAME: the networks that are up, with age, size "
-    "and owner."
+    "Open the prompt of a network that is running in testbed up, testbed run or a Python "
+    "session. The network goes on when the prompt is left. Without NAME, list the running "
+    "networks with their age, size and owner."
 )
 
 
@@ -27,12 +27,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "name",
         metavar="NAME",
         nargs="?",
-        help="the network's name",
+        help="name of a running network (default: list the running networks)",
     )
     parser.add_argument(
         "--json",
         action="store_true",
-        help="without NAME: print one JSON object on stdout",
+        help="print the list of running networks as one JSON object (without NAME)",
     )
 
 

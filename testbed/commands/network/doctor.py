@@ -25,18 +25,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     exclusive.add_argument(
         "--strict",
         action="store_true",
-        help="exit with 3 where emulation is not possible",
+        help="exit with code 3 if this machine does not support emulation",
     )
     exclusive.add_argument(
         "--compile",
         action="store_true",
-        help="compile ahead what is compiled at first use (a minute, once)",
+        help="compile all code that is otherwise compiled at its first use (takes a minute, once)",
     )
     exclusive.add_argument(
         "--calibrate",
         action="store_true",
-        help="measure what this machine carries over real switches (a minute); default link rates "
-        "follow from it",
+        help="measure the rate that this machine supports over real switches (takes a minute); "
+        "it limits the default link rates",
     )
 
 

@@ -19,12 +19,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="KIND",
         nargs="?",
         choices=KINDS,
-        help=", ".join(KINDS),
+        help=f"kind of file: {', '.join(KINDS)}",
     )
     parser.add_argument(
         "--json",
         action="store_true",
-        help="print one JSON object on stdout: without KIND, all of them",
+        help="print one JSON object on stdout; without KIND, it has all schemas",
     )
 
 

@@ -38,20 +38,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="action", metavar="ACTION", required=True, parser_class=type(parser)
     )
     listing = actions.add_parser(
-        "list", help="every family of networks, with parameters and defaults"
+        "list", help="list every family of networks, with its parameters and their defaults"
     )
     listing.add_argument(
         "family",
         metavar="FAMILY",
         nargs="?",
-        help="one family alone; of topohub, its keys",
+        help="list only this family; for topohub, list its keys",
     )
     add_options(listing, TableOptions)
     listing.set_defaults(run=run_list)
-    show = actions.add_parser("show", help="what a network is made of")
+    show = actions.add_parser("show", help="describe a network")
     network = (
-        "a catalogue name, a file (JSON node-link, GraphML, GML, DOT, SNDlib, REPETITA, "
-        "containerlab, MiniEdit), or FILE.py:NAME of a Mininet file"
+        "network: a catalogue name, a file (JSON node-link, GraphML, GML, DOT, SNDlib, "
+        "REPETITA, containerlab, MiniEdit), or FILE.py:NAME of a Mininet file"
     )
     show.add_argument(
         "network",
@@ -61,25 +61,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     show.add_argument(
         "--json",
         action="store_true",
-        help="the node-link document on standard output",
+        help="print the network as a node-link document",
     )
     show.add_argument(
         "--nodes",
         action="store_true",
-        help="the names of its nodes, one a line",
+        help="print the names of the nodes, one per line",
     )
     show.add_argument(
         "--links",
         action="store_true",
-        help="the names of its links, a->b, one a line",
+        help="print the names of the links, a->b, one per line",
     )
     show.add_argument(
         "--plot",
         metavar="FILE",
-        help="draw it: .svg, .png or .pdf",
+        help="draw the network in a file (.svg, .png or .pdf)",
     )
     show.set_defaults(run=run_show)
-    draw = actions.add_parser("draw", help="draw a network into a file")
+    draw = actions.add_parser("draw", help="draw a network in a file")
     draw.add_argument(
         "network",
         metavar="NETWORK",
@@ -88,7 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     draw.add_argument(
         "plot",
         metavar="FILE",
-        help=".svg, .png or .pdf",
+        help="file to write, with the suffix .svg, .png or .pdf",
     )
     draw.set_defaults(run=run_show, json=False, nodes=False, links=False)
     export = actions.add_parser("export", help="write a network to a file")
@@ -100,7 +100,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     export.add_argument(
         "file",
         metavar="FILE",
-        help=".json (node-link)",
+        help="file to write, with the suffix .json (node-link)",
     )
     export.set_defaults(run=run_export)
 

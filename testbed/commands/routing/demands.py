@@ -38,13 +38,14 @@ SMALL = 1e-3
 # Time to find an order of labels for a pair if no other pair has the same shares, in seconds.
 LAYOUT_S = 0.2
 DESCRIPTION = (
-    "Route a demand matrix: greatest link utilisation (MLU), max-min-fair throughput and total ROR "
-    "of each routing beside the multicommodity optimum, which is proved. Methods: those of testbed "
-    "route, each pair by itself; ksp:K (equal parts of the K shortest paths), semi-ksp:K (the same "
-    "paths, rates by linear programme), raecke (oblivious trees), smore:K (their K heaviest paths, "
-    "rates by linear programme), optimum, fair (max-min-fair utilisation), least-ror:B (least ROR "
-    "within B times the optimum's MLU). Every answer is checked independently. Coding is end to "
-    "end; coding at intermediate nodes is left out."
+    "Route a demand matrix by several methods, and compare each with the proved multicommodity "
+    "optimum: its greatest link utilisation (MLU), max-min-fair throughput and total ROR. "
+    "Methods are those of testbed route, for each pair separately; ksp:K (equal parts over the "
+    "K shortest paths), semi-ksp:K (the same paths, rates by linear programme), raecke "
+    "(oblivious trees), smore:K (the K heaviest paths of these trees, rates by linear "
+    "programme), optimum, fair (max-min-fair utilisation), and least-ror:B (lowest ROR within B "
+    "times the optimum's MLU). Every answer is checked independently. Coding is end to end, not "
+    "at intermediate nodes."
 )
 
 
@@ -59,22 +60,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "network",
         metavar="NETWORK",
-        help="a catalogue name (topohub:sndlib/abilene, swiss-t1, ...) or a file",
+        help="network: a catalogue name (topohub:sndlib/abilene, swiss-t1, ...) or a file",
     )
     add = adder(parser, SENT)
     add(
         "--matrix",
         default="gravity",
         metavar="uniform|gravity|own|FILE",
-        help="default gravity; own: topohub's demands of the network (SNDlib's are measured or "
-        "planned); a file: JSON, CSV, REPETITA, SNDlib",
+        help="demand matrix (default: gravity). own: the demands that topohub has for the "
+        "network (SNDlib's are measured or planned); FILE: JSON, CSV, REPETITA or SNDlib",
     )
     add(
         "--total-rate",
         dest="total",
         type=kinds.rate_bps,
         metavar="RATE",
-        help="scale the matrix to this sum (default: as it is; 1Mbps a pair)",
+        help="scale the matrix to this total rate (default: no scaling; uniform and gravity "
+        "have 1Mbps per pair)",
     )
     add = adder(parser, ENDS)
     add(
@@ -82,7 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="between",
         choices=("switches", "hosts"),
         default="switches",
-        help="end points of uniform and gravity",
+        help="end points of the matrices uniform and gravity (default: switches)",
         only=Only(when=_has_end_points, needs="--matrix uniform or gravity"),
     )
     add = adder(parser, ROUTED)
@@ -91,7 +93,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="method",
         action="append",
         metavar="METHOD",
-        help="may be repeated (default: single, ecmp, capillary, ...)",
+        help="routing method (repeatable; default: single, ecmp, capillary, ...)",
     )
     add_options(parser, RatedCoding)
     add = adder(parser, RUN)
@@ -99,13 +101,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--seed",
         type=kinds.seed,
         default=1,
-        help="random seed, of the routing trees",
+        help="seed of the routing trees (default: 1)",
     )
     add(
         "--show-links",
         dest="links",
         action="store_true",
-        help="list the load of every link too",
+        help="also list the load of every link",
     )
     add_answer_options(parser)
 

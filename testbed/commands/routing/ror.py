@@ -35,10 +35,10 @@ from testbed.routing.redundancy.ror_document import (
 from topologies import Json, JsonObject, Network, label_of, load_network
 
 DESCRIPTION = (
-    "Redundancy overall requirement (ROR): the sum, over the links of a route, of the extra "
-    "packets that the sender needs while that link is down. Infinite where a link carries "
-    "everything. Methods: those of testbed route, and least-fec (the route of least ROR for large "
-    "blocks at the given tolerance)."
+    "Compute the redundancy overall requirement (ROR): the sum, over the links of a route, of "
+    "the extra packets that the sender needs while that link is down. It is infinite if a link "
+    "carries the whole flow. Methods are those of testbed route, and least-fec (the route with "
+    "the lowest ROR for large blocks at the given tolerance)."
 )
 _RANDOM = "ROR, random labels"
 # Columns that a narrow terminal leaves out first.
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "network",
         metavar="NETWORK",
-        help="a catalogue name (swiss-t1, manet:nodes=115, ...) or a file",
+        help="network: a catalogue name (swiss-t1, manet:nodes=115, ...) or a file",
     )
     add = adder(parser, ENDS)
     add(
@@ -63,14 +63,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="source",
         required=True,
         metavar="NODE",
-        help="where the flow starts",
+        help="source of the flow",
     )
     add(
         "--to",
         dest="sink",
         required=True,
         metavar="NODE",
-        help="where it ends",
+        help="sink of the flow",
     )
     add = adder(parser, ROUTED)
     add(
@@ -78,13 +78,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="method",
         action="append",
         metavar="METHOD",
-        help="how to split it (default capillary); may be repeated",
+        help="routing method (default: capillary; repeatable)",
     )
     add(
         "--layers",
         type=kinds.count,
         metavar="K",
-        help="capillary: only the first K layers",
+        help="use only the first K layers (capillary routing only)",
         only=Only(when=_is_capillary, needs="--routing capillary"),
     )
     add_options(parser, RatedCoding)
@@ -93,7 +93,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--code",
         choices=CODES,
         default="any",
-        help="refuse blocks too long for the code",
+        help="refuse blocks that are too long for this erasure code (default: any)",
     )
     _add_faults(parser)
     add = adder(parser, RUN)
@@ -101,7 +101,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--show-links",
         dest="links",
         action="store_true",
-        help="list every link of each route too",
+        help="also list every link of each route",
     )
     add_answer_options(parser)
 
@@ -114,21 +114,23 @@ def _add_faults(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="LINK",
-        help="also the loss while LINK (a-b) and all others given are down",
+        help="also compute the loss while this link (a-b) and the other --down links fail "
+        "together (repeatable)",
     )
     add(
         "--failure-duration",
         dest="failure_s",
         type=kinds.interval,
         metavar="TIME",
-        help="with --failure-interval: weigh overlapping failures that last TIME each",
+        help="duration of each failure; with --failure-interval, overlapping failures are "
+        "weighted by their probability",
     )
     add(
         "--failure-interval",
         dest="between_s",
         type=kinds.interval,
         metavar="TIME",
-        help="mean time between two failures of one link",
+        help="mean time between two failures of a link",
     )
 
 

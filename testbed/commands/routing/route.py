@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "network",
         metavar="NETWORK",
-        help="a catalogue name (swiss-t1, torus:8x8, ...) or a file",
+        help="network: a catalogue name (swiss-t1, torus:8x8, ...) or a file",
     )
     _add_ends(parser)
     add = adder(parser, ROUTED)
@@ -56,26 +56,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--float",
         dest="floats",
         action="store_true",
-        help="capillary loads in floats: many times faster",
+        help="compute capillary loads in floats, which is many times faster",
     )
     add(
         "--routing",
         dest="method",
         default="capillary",
         metavar="METHOD",
-        help="how to split it",
+        help="routing method (default: capillary)",
     )
     add(
         "--layers",
         type=kinds.count,
         metavar="K",
-        help="keep to the first K capillary layers",
+        help="use only the first K layers (capillary routing only)",
         only=CAPILLARY,
     )
     add(
         "--certify",
         action="store_true",
-        help="prove the full capillary route by the certificate",
+        help="check the certificate of the full capillary route",
     )
     add_answer_options(parser)
 
@@ -86,13 +86,13 @@ def _add_ends(parser: argparse.ArgumentParser) -> None:
         "--from",
         dest="source",
         metavar="NODE",
-        help="where the flow starts",
+        help="source of the flow",
     )
     add(
         "--to",
         dest="sink",
         metavar="NODE",
-        help="where it ends",
+        help="sink of the flow",
     )
     add(
         "--flow",
@@ -100,7 +100,7 @@ def _add_ends(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="A:B",
-        help="a further flow of one unit; may be repeated",
+        help="another flow of one unit from A to B (repeatable)",
     )
 
 

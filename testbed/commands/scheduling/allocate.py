@@ -14,8 +14,8 @@ from testbed.scheduling.traffic.allocation import Choice, RatedAllocation, choos
 from topologies.text.json_types import JsonObject
 
 DESCRIPTION = (
-    "The allocations of N nodes with the highest liquid throughput for an exchange of every node "
-    "with every node, and the range from the best to the worst."
+    "Find the allocations of N nodes with the highest liquid throughput for an exchange of "
+    "every node with every node, and the range from the best to the worst."
 )
 # Rate of the machine's links: 86 MB/s (Gabrielyan 2007, 3.8.1).
 LINK_BPS = 86e6 * 8
@@ -27,14 +27,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "network",
         metavar="swiss-t1",
-        help="the network, swiss-t1: no other has allocations",
+        help="network; only swiss-t1 has allocations",
     )
     add(
         "--nodes",
         type=kinds.job_nodes,
         required=True,
         metavar="N",
-        help="how many nodes the job needs, 1 to 32",
+        help="number of nodes that the job needs, 1 to 32",
     )
     add(
         "--list",
@@ -42,20 +42,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=kinds.count,
         default=5,
         metavar="N",
-        help="how many allocations to list (default 5)",
+        help="number of allocations to list (default: 5)",
     )
     add(
         "--occupied",
         default="0-0-0-0-0-0-0-0",
         metavar="COUNTS",
-        help="nodes of each switch that are taken, as in 4-4-0-0-0-0-0-0 (default none)",
+        help="number of occupied nodes of each switch, as in 4-4-0-0-0-0-0-0 (default: none)",
     )
     add(
         "--link-rate",
         type=kinds.rate_bps,
         default=LINK_BPS,
         metavar="RATE",
-        help="of one link (default 688e6)",
+        help="rate of every link (default: 688e6)",
     )
     add_options(parser, TableOptions)
 

@@ -45,9 +45,9 @@ _NAMED_AT_ONCE = 4096
 _LISTED_WAITS = 6
 DESCRIPTION = (
     "Schedule the transfers of a network (all-to-all by default) or of a traffic file. A liquid "
-    "schedule has as many frames as the most loaded link has transfers: none can be shorter. "
-    "'proved' is 'no-liquid-schedule' only after an exhausted search or an infeasible model. Every "
-    "schedule passes an independent checker."
+    "schedule has as many frames as the link with the most transfers has transfers, and no "
+    "schedule is shorter. 'proved' is 'no-liquid-schedule' only after a complete search or if a "
+    "model is infeasible. Every schedule is checked independently."
 )
 
 
@@ -156,7 +156,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "network",
         metavar="NETWORK",
         nargs="?",
-        help="catalogue name or file",
+        help="network: a catalogue name (see testbed topology list) or a file",
     )
     _add_traffic(parser)
     _add_routing(parser)
@@ -168,7 +168,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output",
         type=Path,
         metavar="FILE",
-        help="write transfers and frames as JSON; FILE.xml: an algorithm of MSCCL",
+        help="write the transfers and frames to a JSON file, or to an MSCCL algorithm (FILE.xml)",
     )
     add_answer_options(parser)
 
@@ -179,22 +179,23 @@ def _add_traffic(parser: argparse.ArgumentParser) -> None:
         "--pattern",
         default="all-to-all",
         metavar="PATTERN",
-        help="all-to-all or all-to-others of hosts (all-to-all: to themselves too), all-switches, "
-        "pairs of nodes, or a JSON file of pairs",
+        help="transfers: all-to-all or all-to-others of hosts (all-to-all: also to themselves), "
+        "all-switches, pairs A:B,C:D, or a JSON file of pairs (default: all-to-all)",
         only=_WITH_NETWORK,
     )
     add(
         "--parts",
         type=kinds.whole(1, 64),
         metavar="K",
-        help="equal parts of every message, each on a route of its own (balanced ones by default)",
+        help="number of equal parts of every message, each on its own route (balanced routes by "
+        "default)",
         only=_ROUTED,
     )
     add(
         "--traffic",
         type=Path,
         metavar="FILE",
-        help='instead of a network: {"transfers": [[link, ...], ...]}',
+        help='JSON file of transfers, instead of a network: {"transfers": [[link, ...], ...]}',
     )
 
 
@@ -203,7 +204,7 @@ def _add_routing(parser: argparse.ArgumentParser) -> None:
     add(
         "--routing",
         metavar="METHOD",
-        help="static method, or balanced (default: the network's own)",
+        help="static routing method, or balanced (default: the network's method)",
         only=_ROUTED,
     )
     add(
@@ -211,14 +212,15 @@ def _add_routing(parser: argparse.ArgumentParser) -> None:
         dest="check",
         type=Path,
         metavar="FILE",
-        help='only check a file with "transfers" and "frames"',
+        help='check the schedule in a file with "transfers" and "frames", and search for none',
     )
     add(
         "--network",
         dest="verified_over",
         metavar="NETWORK",
-        help="check the file chunk by chunk over this network, against the flow bound: transfers "
-        "and frames, MSCCL's XML or TE-CCL's JSON (pip install ./plugins/collectives)",
+        help="check the file of --verify chunk by chunk over this network, and compare it with "
+        "the flow bound. The file has transfers and frames, or is MSCCL's XML or TE-CCL's "
+        "JSON (pip install ./plugins/collectives)",
         only=_VERIFIED,
     )
 
@@ -230,9 +232,9 @@ def _add_message_sizes(parser: argparse.ArgumentParser) -> None:
         dest="unequal",
         type=Path,
         metavar="FILE",
-        help='messages and links that differ: {"sizes_bytes": [...] or one number, '
-        '"chunk_bytes": ..., "capacities_bps": {link: ...}} (a network has capacities of its own); '
-        "chunks are scheduled, not messages",
+        help='JSON file of messages and links that differ: {"sizes_bytes": [...] or one number, '
+        '"chunk_bytes": ..., "capacities_bps": {link: ...}}. Chunks are scheduled instead '
+        "of messages. The capacities of a network are the default",
         only=_SEARCHED,
     )
     add(
@@ -241,7 +243,7 @@ def _add_message_sizes(parser: argparse.ArgumentParser) -> None:
         type=kinds.size_bytes,
         default=MESSAGE_BYTES,
         metavar="SIZE",
-        help="size of every message, for the time of an exchange (default 1MB)",
+        help="size of every message, for the time of an exchange (default: 1MB)",
         only=_TIMED,
     )
 
@@ -251,14 +253,14 @@ def _add_wormhole(parser: argparse.ArgumentParser) -> None:
     add(
         "--wormhole",
         action="store_true",
-        help="carry the schedule over a wormhole network in virtual time",
+        help="simulate the schedule on a wormhole network",
     )
     add(
         "--on-deadlock",
         dest="remedy",
         choices=("report", "timeout", "virtual-channels"),
         default="report",
-        help="what is done about deadlocks of --wormhole",
+        help="reaction to deadlocks of --wormhole (default: report)",
         only=_WORMHOLE,
     )
 

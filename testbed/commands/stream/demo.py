@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="two links a network instead of six",
+        help="let two links fail on each network, instead of six",
     )
     add_run_options(parser)
 

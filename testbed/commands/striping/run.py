@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     Run = Callable[..., ProgramEnd]
 
 DESCRIPTION = (
-    "Run a program on the hosts of an emulated network: one process a compute node, each told its "
-    "rank, and I/O listeners for striped files on other hosts. File names call the I/O nodes by "
-    "the network's host names or p1, p2, ..."
+    "Run a program on the hosts of an emulated network. Each compute node runs one process, "
+    "which gets its rank, and other hosts run I/O listeners for striped files. File names refer "
+    "to the I/O nodes by the names of their hosts, or by p1, p2, ..."
 )
 # Length of the command line in the title of the live page.
 _TITLE_LENGTH = 60
@@ -78,7 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "network",
         metavar="NETWORK",
-        help="a network with hosts (swiss-t1, crossbar:8, ...) or a file",
+        help="network with hosts: a catalogue name (swiss-t1, crossbar:8, ...) or a file",
     )
     _add_network_options(parser)
     add = adder(parser, SENT)
@@ -87,13 +87,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="root",
         type=Path,
         metavar="DIR",
-        help="directory for subfiles (default: a new directory of results)",
+        help="directory for subfiles (default: a new directory below --results)",
     )
     add = adder(parser, ROUTED)
     add(
         "--routing",
         metavar="METHOD",
-        help="static method (default: the network's own)",
+        help="static routing method (default: the network's method)",
     )
     _add_run_options(parser)
     parser.usage = (
@@ -111,33 +111,33 @@ def _add_network_options(parser: argparse.ArgumentParser) -> None:
         type=kinds.some,
         required=True,
         metavar="N",
-        help="processes of the program, one a host",
+        help="number of processes of the program, one per host",
     )
     add(
         "--io-nodes",
         type=kinds.some,
         required=True,
         metavar="M",
-        help="hosts with a listener",
+        help="number of hosts with a listener",
     )
     add(
         "--link-rate",
         type=kinds.rate_bps,
         metavar="RATE",
-        help="of every link (default: the network's own)",
+        help="rate of every link (default: that of the network)",
     )
     add(
         "--mtu",
         type=kinds.mtu_bytes,
         default=9000,
         metavar="SIZE",
-        help="of every interface",
+        help="MTU of every interface, in bytes (default: 9000)",
     )
     add(
         "--no-shaping",
         dest="no_shape",
         action="store_true",
-        help="do not hold links to their capacity and delay",
+        help="do not limit the rate of links, and do not delay packets",
     )
 
 
@@ -149,30 +149,31 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
         type=kinds.answering,
         default=2.0,
         metavar="TIME",
-        help="until a silent listener is given up",
+        help="time after which a silent listener is given up (default: 2 s)",
     )
     add(
         "--time-limit",
         type=kinds.time_limit,
         metavar="TIME",
-        help="end the program after this time",
+        help="kill the program after this time",
     )
     add(
         "--mpi",
         action="store_true",
-        help="start the processes as ranks of one MPI program too (MPICH: the extra `mpi`)",
+        help="start the processes as the ranks of one MPI program (with MPICH, from the extra "
+        "`mpi`)",
         only=_HERE,
     )
     add_options(parser, MachineOptions, LiveOptions)
     add(
         "--name",
-        help="by which testbed exec and attach reach the network (default run-PROCESS)",
+        help="name of the network for testbed exec and attach (default: run-PROCESS)",
     )
     add(
         "--results",
         type=Path,
         default=Path("results"),
-        help="directory for results (default results)",
+        help="directory for results (default: results)",
         only=_NEW_ROOT,
     )
 

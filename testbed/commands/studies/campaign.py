@@ -42,10 +42,10 @@ from testbed.results.study_store import StudyRun
 from topologies.text.json_types import Json, JsonObject
 
 DESCRIPTION = (
-    "Compute ROR for every network, seed, frame, pair of end points, method and tolerance of the "
-    "campaign's file, on a local cluster of worker processes or on a Dask scheduler. All rows go "
-    "into one Parquet file; a campaign that was killed goes on with --resume and gives the same "
-    "file."
+    "Compute the ROR for every network, seed, frame, pair of end points, method and tolerance "
+    "of a campaign's file. The work is shared by processes on this machine, or by the workers "
+    "of a Dask scheduler. All rows go into one Parquet file. A campaign that was stopped can be "
+    "continued with --resume, and gives the same file."
 )
 # Columns of the summary that are put into the title if all rows agree.
 _CONSTANT_COLUMNS = ("labels", "M", "DER", "equation")
@@ -61,14 +61,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--list",
         action="store_true",
-        help="the campaigns that come with the testbed",
+        help="list the campaigns that come with the testbed",
     )
     add(
         "--resume",
         nargs="?",
         const="",
         metavar="DIR",
-        help="go on with an unfinished run (default: the last one of this campaign)",
+        help="continue an unfinished run (default: the last one of this campaign)",
         only=RUNNING,
     )
 

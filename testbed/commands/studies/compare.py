@@ -19,9 +19,9 @@ from testbed.results.result_store import load_run
 from testbed.results.study_store import is_study, load_study
 
 DESCRIPTION = (
-    "Put stored runs of one workload side by side: what was measured in each, its difference to "
-    "the first with the interval, and what differs in their options. The exit code is 0; the "
-    "verdicts are the runs' own."
+    "Compare stored runs of one workload: what was measured in each, its difference from the "
+    "first run with the interval, and the options that differ. The exit code is 0, whatever the "
+    "verdicts of the runs."
 )
 
 
@@ -32,14 +32,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="RUN",
         type=Path,
         nargs="+",
-        help="two or more of results/<name>/<run>",
+        help="folders of two or more runs: results/<name>/<run>",
     )
     parser.add_argument(
         "--output",
         metavar="FILE",
         type=Path,
         default=Path("comparison.html"),
-        help="the page (default %(default)s)",
+        help="file of the page (default: %(default)s)",
     )
     add_options(parser, TableOptions)
 

@@ -77,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     listing = actions.add_parser(
         "list",
-        help="each experiment and the figure or claim of the papers it answers",
+        help="list all studies, and the figure or claim of the documents that each answers",
     )
     listing.add_argument(
         "--json",
@@ -87,32 +87,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     listing.set_defaults(run=_list)
     running = actions.add_parser(
         "run",
-        help="run one; options after the name are the experiment's own",
+        help="run a study; options after its name are those of the study",
     )
     running.add_argument(
         "name",
         metavar="NAME",
-        help="its name, or the file of a study of your own: ./mine/mine.py",
+        help="name of the study, or the file of a study that is not installed: ./mine/mine.py",
     )
     running.add_argument(
         "options",
         nargs=argparse.REMAINDER,
         metavar="OPTIONS",
-        help="--quick, --fabric, --seed, --json",
+        help="options of the study: --quick, --seed, --json, ... (testbed experiment run NAME "
+        "--help lists them)",
     )
     running.set_defaults(run=_run)
     new = actions.add_parser(
         "new",
-        help="write a study of your own and its test as a small plug-in; it runs at once",
+        help="create a new study and its test as a small plug-in, which can be run at once",
     )
-    new.add_argument("name", metavar="NAME")
+    new.add_argument(
+        "name", metavar="NAME", help="name of the study: lower-case letters, digits and _"
+    )
     new.add_argument(
         "--folder",
         metavar="FOLDER",
         type=Path,
         default=Path(),
-        help="where the folder NAME is made (default: the current folder); a folder below "
-        "experiments/, from within a clone of the testbed: a study of the testbed itself",
+        help="folder in which the folder NAME is created (default: the current folder). A "
+        "folder below experiments/ in a clone of the testbed creates a study of the "
+        "testbed",
     )
     new.set_defaults(run=_new)
 

@@ -34,10 +34,11 @@ from testbed.results.study_store import STORED, is_study, load_study, stored_run
 from topologies.text.json_types import Json, JsonObject
 
 DESCRIPTION = (
-    "Run every study that is not stored yet, those that are computed over all workers first, then "
-    "those on the clock one at a time, shortest first by what they took before; then write the "
-    "book. Killed at any moment, the same command goes on where it was. Exit code: 0 all stored "
-    "and passed, 1 one failed, 5 one cannot tell, 4 one is invalid or was left."
+    "Run every study that is not stored yet, and then write the book of results. Studies that "
+    "only compute are run first, with all workers. The others are run one at a time, the "
+    "shortest first by its earlier duration. If the command is stopped, the same command "
+    "continues where it was. Exit code: 0 all studies are stored and passed, 1 one failed, 5 "
+    "one cannot tell, 4 one is invalid or was not run."
 )
 # How often a study is run if its runs are invalid, by its size.
 ATTEMPTS = {"full": 3, "quick": 2}
@@ -98,40 +99,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=kinds.any_whole,
         action="append",
         choices=(2, 3, 4, 5),
-        help="only the studies of this chapter (repeatable)",
+        help="run only the studies of this chapter (repeatable)",
     )
     add(
         "--only",
         action="append",
         metavar="NAME",
-        help="only this study (repeatable)",
+        help="run only this study (repeatable)",
     )
     add(
         "--max-hours",
         dest="hours",
         type=kinds.hours,
         metavar="HOURS",
-        help="stop after this number of hours; stored runs remain",
+        help="stop after this number of hours; stored runs are kept",
         only=RUNNING,
     )
     _add_run_options(parser)
     add(
         "--claims",
         action="store_true",
-        help="run nothing, list every claim of the documents and what checks say of it",
+        help="list every claim of the documents and the outcomes of its checks, and run nothing",
     )
     add(
         "--report-only",
         dest="book",
         action="store_true",
-        help="run nothing, only write the book of what is stored",
+        help="write the book of the stored runs, and run nothing",
     )
     add(
         "--compress",
         dest="pack",
         action="store_true",
-        help="with --report-only: keep each whole run as one archive, RUN.zip, but for drawings of "
-        "docs/replication",
+        help="pack each finished run into an archive, RUN.zip, except for drawings that "
+        "docs/replication shows (with --report-only)",
         only=Only(when=_writes_book, needs="what is stored, with --report-only"),
     )
     add_options(parser, JsonOptions, LiveOptions)
@@ -142,12 +143,12 @@ def _add_size(parser: argparse.ArgumentParser) -> None:
     size.add_argument(
         "--full",
         action="store_true",
-        help="every study at its full size (default; many hours)",
+        help="run every study at its full size, which takes many hours (default)",
     )
     size.add_argument(
         "--quick",
         action="store_true",
-        help="every study at its reduced size",
+        help="run every study at its reduced size",
     )
 
 
@@ -157,7 +158,7 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
         "--seed",
         type=kinds.seed,
         default=1,
-        help="seed of every study (default 1)",
+        help="seed of every study (default: 1)",
     )
     add_options(parser, DaskOptions, TlsOptions)
     add(

@@ -28,8 +28,8 @@ from topologies.text.json_types import Json, JsonObject
 Row = JsonObject
 
 DESCRIPTION = (
-    "Draw page.html of a stored run anew from its manifest, measurements and verdict, without "
-    "running anything. The exit code is the stored verdict's: 0 passed, 1 failed, 4 invalid or not "
+    "Draw page.html of a stored run again from its manifest, measurements and verdict, and run "
+    "nothing. The exit code is that of the stored verdict: 0 passed, 1 failed, 4 invalid or not "
     "finished, 5 cannot tell."
 )
 
@@ -41,19 +41,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "directory",
         metavar="DIR",
         type=Path,
-        help="a run: results/<name>/<run>",
+        help="folder of a run: results/<name>/<run>",
     )
     add(
         "--figures",
         action="store_true",
-        help="also write every figure for a paper, DIR/figures/NAME.svg and .pdf with vector text, "
-        "and captions.md",
+        help="also write every figure for a paper: DIR/figures/NAME.svg and .pdf with text as "
+        "text, and captions.md",
     )
     add(
         "--study",
         metavar="FILE.py",
         type=Path,
-        help="the file of a study of your own that is not installed, whose run this is",
+        help="file of the study of this run, if the study is not installed",
     )
     add(
         "--json",

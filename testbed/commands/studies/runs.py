@@ -14,8 +14,8 @@ from testbed.results.run_list import list_runs
 from topologies import JsonObject
 
 DESCRIPTION = (
-    "List stored runs, the newest last: when they started, their verdict, their folder and the "
-    "command. Read one back in Python with testbed.load, or draw its page with testbed report."
+    "List stored runs, the newest last, with their start, verdict, folder and command. "
+    "testbed.load reads a run in Python, and testbed report draws its page."
 )
 
 
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         nargs="?",
         default=Path("results"),
-        help="a folder of results, or that of one command in it (default %(default)s)",
+        help="folder of results, or the folder of one command in it (default: %(default)s)",
     )
     add_options(parser, TableOptions)
 

@@ -63,7 +63,9 @@ if TYPE_CHECKING:
 class SharingOptions(DaskOptions):
     """The processes that measure the points of a study."""
 
-    workers: int = option(default=1, kind=kinds.processes, help="processes that share the points")
+    workers: int = option(
+        default=1, kind=kinds.processes, help="number of processes that share the points"
+    )
 
 
 def run_study(
@@ -104,7 +106,7 @@ def study_parser(study: Study | SessionStudy, program: str | None = None) -> One
     add(
         "--quick",
         action="store_true",
-        help="a small version, under a minute",
+        help="run a small version, in less than a minute",
     )
     if not isinstance(study, Study):
         add_run_options(parser)
@@ -113,27 +115,27 @@ def study_parser(study: Study | SessionStudy, program: str | None = None) -> One
         "--seed",
         type=kinds.seed,
         default=1,
-        help="seed of everything random (default 1)",
+        help="seed of all random choices (default: 1)",
     )
     add(
         "--resume",
         type=Path,
         metavar="DIR",
-        help="go on with an unfinished run: results/NAME/RUN.unfinished",
+        help="continue an unfinished run: results/NAME/RUN.unfinished",
     )
     add(
         "--reuse-points",
         dest="extend",
         type=Path,
         metavar="DIR",
-        help="begin with the points of this finished run that are this run's too, and are valid",
+        help="copy the valid points that this finished run has in common with the new run",
     )
     add(
         "--max-hours",
         dest="hours",
         type=kinds.hours,
         metavar="HOURS",
-        help="begin no point after this number of hours; continue later with --resume",
+        help="start no point after this number of hours; --resume continues the run later",
     )
     add_options(parser, ResultsOptions, JsonOptions, LiveOptions)
     if study.shared:
