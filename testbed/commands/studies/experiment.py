@@ -300,34 +300,39 @@ def _new(args: argparse.Namespace) -> int:
     return 0
 
 
-STUDY = Template('''"""What do rings of switches have for links? (Say here what is asked, of which figure or claim of
-which document: `testbed experiment list` shows this paragraph.)"""
+STUDY = Template('''"""How many links do rings of switches have?
+
+Say here what the study asks, and about which figure or claim of which document.
+"""
 
 from testbed.model.studies import Claim, Figures, Points, Results, Row, Rows, Study, Verdict
 from topologies import load_network
 
-SIZES, QUICK_SIZES = (4, 8, 16, 32), (4, 8)
+SIZES = (4, 8, 16, 32)
+QUICK_SIZES = (4, 8)
 
 
 def points(quick: bool, seed: int) -> Points:
-    """The parameters of every point."""
-    return [{"switches": size, "seed": seed} for size in (QUICK_SIZES if quick else SIZES)]
+    """Return the parameters of every point."""
+    sizes = QUICK_SIZES if quick else SIZES
+    return [{"switches": size, "seed": seed} for size in sizes]
 
 
 def measure(point: Row) -> Results:
-    """What is measured at a point; a row is both together."""
+    """Measure a point. A row has the parameters of a point and these results."""
     return {"links": len(load_network(f"ring:{point['switches']}").links)}
 
 
 def judge(rows: Rows) -> Verdict:
-    """What the document claims, each told apart from what would be measured if it were false."""
-    least = min(row["links"] / row["switches"] for row in rows)
-    claim = Claim("links a switch, least").at_least(2.0, least).cites("page of the document").against(1.0, "a tree")
+    """Check the claims of the document, each against what would be measured if it were false."""
+    fewest = min(row["links"] / row["switches"] for row in rows)
+    claim = Claim("links per switch, at least").at_least(2.0, fewest)
+    claim = claim.cites("page of the document").against(1.0, "a tree")
     return Verdict(checks=(claim,))
 
 
 def figures(rows: Rows) -> Figures:
-    """Links over switches."""
+    """Draw the number of links over the number of switches."""
     from testbed.report.drawing.charts import chart
 
     figure, axes = chart(xlabel="switches", ylabel="links")
@@ -337,23 +342,23 @@ def figures(rows: Rows) -> Figures:
 
 STUDY = Study.of_module(
     __name__,
-    title="What $name asks, in words",
-    answers="the figure or claim of the document that it speaks to",
-    deviations=("Where what is run differs from the document.",),
+    title="What $name asks, as a title",
+    answers="the figure or claim of the document that the study answers",
+    deviations=("How the study deviates from the document.",),
 )
 ''')
-TEST = Template('''"""$name judges what it measures, and does not pass where that is spoilt."""
+TEST = Template('''"""The study $name passes with its measurements, and fails with wrong ones."""
 
 from $module import STUDY
 
 ROWS = [{**point, **STUDY.measure(point)} for point in STUDY.points(True, 1)]
 
 
-def test_the_quick_run_bears_the_claims_out() -> None:
+def test_quick_run_supports_the_claims() -> None:
     assert STUDY.judged(ROWS).outcome == "holds"
 
 
-def test_rings_with_links_missing_fail() -> None:
+def test_rings_with_missing_links_fail() -> None:
     assert STUDY.judged([row | {"links": 1} for row in ROWS]).outcome == "fails"
 ''')
 PROJECT = Template("""[build-system]
