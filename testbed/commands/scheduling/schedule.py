@@ -51,7 +51,12 @@ DESCRIPTION = (
 )
 
 
-def wormhole_document(traffic: Traffic, schedule: Schedule, remedy: str, seed: int) -> JsonObject:
+def wormhole_document(
+    traffic: Traffic,
+    schedule: Schedule,
+    remedy: str,
+    seed: int,
+) -> JsonObject:
     """Carry the schedule hop by hop, with a barrier between its frames and without.
 
     Args:
@@ -99,7 +104,12 @@ def _wormhole_run_document(traffic: Traffic, run: WormholeRun) -> JsonObject:
     }
 
 
-def _figures(traffic: Traffic, schedule: Schedule, network_name: str | None, title: str) -> Json:
+def _figures(
+    traffic: Traffic,
+    schedule: Schedule,
+    network_name: str | None,
+    title: str,
+) -> Json:
     """Draw the time frames, on small drawings of the network if there is one."""
     if len(traffic) > MAX_DRAWN:
         raise InputError(
@@ -322,7 +332,11 @@ def _refuse_beside_verify(args: argparse.Namespace) -> None:
         )
 
 
-def _exchange_facts(args: argparse.Namespace, traffic: Traffic, schedule: Schedule) -> JsonObject:
+def _exchange_facts(
+    args: argparse.Namespace,
+    traffic: Traffic,
+    schedule: Schedule,
+) -> JsonObject:
     """Return the time of an exchange and what the schedule did not take into account.
 
     The keys ``liquid``, ``proved`` and ``optimal`` of the schedule are replaced if links of
@@ -362,7 +376,11 @@ def _idle_links(network: Network, traffic: Traffic) -> int:
     return idle
 
 
-def _balanced_facts(args: argparse.Namespace, schedule: Schedule, idle_links: int) -> JsonObject:
+def _balanced_facts(
+    args: argparse.Namespace,
+    schedule: Schedule,
+    idle_links: int,
+) -> JsonObject:
     """Return the length of a schedule over balanced routes if it is shorter."""
     balanced = traffic_of_options(args.network, args.pattern, None, "balanced", None)
     if balanced.bottleneck_load >= schedule.length:
