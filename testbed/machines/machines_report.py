@@ -109,7 +109,7 @@ def require_clock(report: ClockReport, max_uncertainty_s: float, purpose: str) -
         raise InvalidRunError(
             f"the clock of {report.machine} is known to within "
             f"{report.uncertainty_s * 1e3:.3g} ms only, and {purpose} "
-            f"needs {max_uncertainty_s * 1e3:.3g} ms; "
+            f"requires {max_uncertainty_s * 1e3:.3g} ms; "
             f"quickest exchange {report.quickest_s * 1e3:.3g} ms, "
             f"{report.replies_received} of {report.asked} answered"
         )

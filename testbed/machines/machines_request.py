@@ -79,8 +79,8 @@ def parse_machines(text: str) -> MachinesRequest:
     if text.isdecimal() and 1 <= int(text) <= MAX_LOCAL_MACHINES:
         return MachinesRequest(count=int(text))
     raise InputError(
-        f"machines {text!r}: give 1 to {MAX_LOCAL_MACHINES} machines on this one, "
-        "or a Dask scheduler, tls://HOST:PORT"
+        f"machines {text!r}: give a number of machines from 1 to {MAX_LOCAL_MACHINES}, "
+        "or the address of a Dask scheduler, tls://HOST:PORT"
     )
 
 
@@ -96,5 +96,5 @@ def parse_placement_text(text: str, where: str) -> JsonObject:
     """
     document = parse_json(text, where)
     if not isinstance(document, dict):
-        raise InputError(f'{where}: give {{"machines": [[node, ...], ...]}}, one list a machine')
+        raise InputError(f'{where}: give {{"machines": [[node, ...], ...]}}, one list per machine')
     return document

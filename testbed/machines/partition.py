@@ -49,11 +49,12 @@ class Placement:
         for node, machine in self.machine_of.items():
             if not 0 <= machine < self.machines:
                 raise InputError(
-                    f"place: node {node} on machine {machine}; there are {self.machines}, from 0"
+                    f"placement: node {node} on machine {machine}; "
+                    f"give a machine from 0 to {self.machines - 1}"
                 )
         if empty := sorted(set(range(self.machines)) - set(self.machine_of.values())):
             raise InputError(
-                f"place: no node is on machine {empty[0]}; give each a node, or take fewer machines"
+                f"placement: machine {empty[0]} has no node; give it one, or use fewer machines"
             )
 
     def device_machines(self, wiring: Wiring) -> dict[str, int]:
@@ -68,7 +69,7 @@ class Placement:
         missing = [node for node in node_of.values() if node not in self.machine_of]
         if missing:
             raise InputError(
-                f"place: node {missing[0]} is on no machine; "
+                f"placement: node {missing[0]} has no machine; "
                 f"name all nodes of {wiring.network.name}"
             )
         return {device: self.machine_of[node] for device, node in node_of.items()}
@@ -304,7 +305,7 @@ def _fractions(shares: Sequence[float], cells: int, name: str) -> list[float]:
         raise InputError(f"machines: a share of {share}; give each machine a positive number")
     if len(shares) > cells:
         raise InputError(
-            f"{len(shares)} machines for {name}, which has {cells} switches; take at most {cells}"
+            f"{len(shares)} machines for {name}, which has {cells} switches; use at most {cells}"
         )
     return [share / sum(shares) for share in shares]
 
@@ -333,7 +334,7 @@ def parse_placement(
     groups = _groups(document, where)
     if machines is not None and len(groups) != machines:
         raise InputError(
-            f"{where}: it places nodes on {len(groups)} machines, and there are {machines}"
+            f"{where}: nodes are placed on {len(groups)} machines; give lists for {machines}"
         )
     named = _named_nodes(groups, network, where)
     switch_of: dict[str, str] = {}
@@ -345,7 +346,7 @@ def parse_placement(
         # A host that is not named is on the machine of its switch.
         nearest_named = node.id if node.id in named else switch_of[node.id]
         if nearest_named not in named:
-            raise InputError(f"{where}: {node.kind} {node.id} is on no machine; name every switch")
+            raise InputError(f"{where}: {node.kind} {node.id} has no machine; name every switch")
         machine_of[node.id] = named[nearest_named]
     return Placement(machines=len(groups), machine_of=machine_of)
 
@@ -358,7 +359,7 @@ def _groups(document: object, where: str) -> list[list[object]]:
         or not groups
         or not all(isinstance(group, list) for group in groups)
     ):
-        raise InputError(f'{where}: give {{"machines": [[node, ...], ...]}}, one list a machine')
+        raise InputError(f'{where}: give {{"machines": [[node, ...], ...]}}, one list per machine')
     refuse_unknown(document, "placement", where)
     return groups
 
@@ -369,8 +370,7 @@ def _named_nodes(groups: list[list[object]], network: Network, where: str) -> di
     for machine, group in enumerate(groups):
         if not group:
             raise InputError(
-                f"{where}: no node is on machine {machine}; "
-                "give each a node, or take fewer machines"
+                f"{where}: machine {machine} has no node; give it one, or use fewer machines"
             )
         for node in group:
             if not isinstance(node, str) or node not in network.node_index:
@@ -379,7 +379,8 @@ def _named_nodes(groups: list[list[object]], network: Network, where: str) -> di
                 )
             if node in named:
                 raise InputError(
-                    f"{where}: node {node} lies on machine {named[node]} and on machine {machine}"
+                    f"{where}: node {node} is on machine {named[node]} and on machine {machine}; "
+                    "name it once"
                 )
             named[node] = machine
     return named

@@ -107,7 +107,7 @@ def require_room(mtu: int, machine: str, underlay_mtu: int, encryption_bytes: in
     if encryption_bytes:
         reason = f" ({VXLAN_BYTES} of VXLAN, {encryption_bytes} of WireGuard)"
     raise CapabilityError(
-        f"{machine}: its interface towards the others carries {underlay_mtu} bytes, "
+        f"{machine}: the MTU of its interface towards the other machines is {underlay_mtu} bytes, "
         f"and tunnels of MTU {mtu} need {mtu + overhead}{reason}; "
-        f"raise it there, or give --mtu {underlay_mtu - overhead}"
+        f"raise it, or give --mtu {underlay_mtu - overhead}"
     )

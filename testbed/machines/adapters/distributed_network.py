@@ -265,8 +265,8 @@ class DistributedNetwork(rpc_network.AllMachines):
     ) -> float:
         """Refuse to impair a link, with a CapabilityError."""
         raise CapabilityError(
-            f"{to_text(impairments)} on {label_of(link)}: links are impaired on one machine only, "
-            "or on the simulator"
+            f"{to_text(impairments)} on {label_of(link)}: links can be impaired on one machine "
+            "only, or on the simulator"
         )
 
     def prepare_impairments(self, faults: Sequence[Fault]) -> None:

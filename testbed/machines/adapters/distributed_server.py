@@ -76,6 +76,5 @@ class DistributedHandlers:
 
     def _refuse_recording(self, sock: socket.socket, _: Frame) -> None:
         raise InputError(
-            "capture: links are recorded on a network on one machine; "
-            "record in a host with testbed exec"
+            "capture: links can be recorded on one machine only; record in a host with testbed exec"
         )

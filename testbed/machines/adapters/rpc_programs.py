@@ -63,7 +63,7 @@ def prepare_program(machine: MachineState, requested: Json) -> int:
     )
     folder = str(requested.get("cwd") or "/")
     if not Path(folder).is_dir():
-        raise InputError(f"there is no directory {folder}, where the program is to begin")
+        raise InputError(f"no directory {folder}; give an existing working directory")
     number = next(_numbers)
     program_in, our_in = os.pipe()
     our_out, program_out = os.pipe()

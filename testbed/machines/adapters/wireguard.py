@@ -120,8 +120,8 @@ def peers_of(
     for address in addresses:
         if ipaddress.ip_address(address) in TUNNEL_NETWORK:
             raise CapabilityError(
-                f"--encrypt: the underlay's address {address} lies in {TUNNEL_NETWORK}, "
-                "which WireGuard takes; give the underlay others"
+                f"--encrypt: the underlay's address {address} is in {TUNNEL_NETWORK}, "
+                "which WireGuard uses; give the underlay another network"
             )
     peers: list[Peer] = []
     for other, (key, address) in enumerate(zip(public_keys, addresses, strict=True)):
@@ -309,7 +309,8 @@ def _start_user_space(machine: str, program: str, name: str) -> tuple[str, ...]:
         if process.poll() is not None or time.monotonic() > until_s:
             process.kill()
             raise CapabilityError(
-                f"--encrypt: {program} made no interface; is /dev/net/tun open to this user?"
+                f"--encrypt: {program} created no interface; "
+                "make /dev/net/tun accessible to this user"
             )
         time.sleep(_POLL_S)
     threading.Thread(
@@ -322,7 +323,7 @@ def _end_with(machine: str, process: subprocess.Popen[bytes]) -> None:
     """Wait for the process, then end this one."""
     process.wait()
     print(
-        f"testbed: {machine}: wireguard-go has ended, and with it what crosses between machines",
+        f"testbed: {machine}: wireguard-go has ended, so no packet reaches other machines",
         file=sys.stderr,
     )
     os._exit(1)

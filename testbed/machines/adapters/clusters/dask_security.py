@@ -92,7 +92,7 @@ def scheduler_security(address: str, tls: TlsFiles) -> Security | None:
         )
     if not (tls.without_tls or _is_loopback(host_and_port)):
         raise InputError(
-            f"scheduler {address}: without TLS everybody who reaches it could run programs on its "
+            f"scheduler {address}: without TLS anyone who can reach it could run programs on its "
             "machines; give tls://HOST:PORT with --tls-ca, --tls-cert and --tls-key, "
             "or --without-tls"
         )
@@ -114,8 +114,8 @@ def _checked(address: str, tls: TlsFiles) -> Security:
     for path in named.values():
         if Path(path).exists() and not Path(path).is_file():
             raise InputError(
-                f"certificates of scheduler {address}: {path} is no plain file; "
-                "copy what it holds into one"
+                f"certificates of scheduler {address}: {path} is not a regular file; "
+                "copy its content to one"
             )
     try:
         security.get_connection_args("client")
