@@ -107,12 +107,10 @@ def _add_ends(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> Answer:
     """Compute the routes. The exit code is 1 if a requested certificate is refused."""
     if (args.source is None) != (args.sink is None) or (args.source is None and not args.also):
-        raise InputError(
-            "say where the flow starts and ends: --from NODE --to NODE, or --flow A:B (repeatable)"
-        )
+        raise InputError("no flow; give --from NODE --to NODE, or --flow A:B (repeatable)")
     if args.floats and (args.method != "capillary" or args.layers or args.certify):
         raise InputError(
-            "--float is for the full capillary route, without --layers and --certify: "
+            "--float computes the full capillary route, without --layers and --certify; "
             "leave those out"
         )
     # A wrong method is reported before the network is read, which may take long.

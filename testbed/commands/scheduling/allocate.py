@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> Answer:
     """Find the best allocations, and the worst."""
     if args.network != "swiss-t1":
-        raise InputError(f"network {args.network!r}: allocations are of swiss-t1; give swiss-t1")
+        raise InputError(f"network {args.network!r}: it has no allocations; give swiss-t1")
     choice = choose_allocations(args.nodes, count=args.count, occupied=parse_counts(args.occupied))
     return Answer(_document(args, choice), partial(_show, args, choice))
 

@@ -68,7 +68,7 @@ def wormhole_document(
     if len(traffic) > MAX_CARRIED:
         raise InputError(
             f"--wormhole: {len(traffic)} transfers exceed the limit of {MAX_CARRIED}; "
-            "take a smaller network"
+            "use a smaller network"
         )
     paths = traffic.paths()
     document: JsonObject = {}
@@ -147,12 +147,12 @@ def _uses_wormhole(args: argparse.Namespace) -> bool:
 
 _WITH_NETWORK = Only(
     when=_has_network,
-    needs="NETWORK, whose nodes it names (files have their transfers)",
+    needs="NETWORK, whose nodes it names (a file has its own transfers)",
 )
-_ROUTED = Only(when=_searches_over_network, needs="NETWORK, over which it routes")
+_ROUTED = Only(when=_searches_over_network, needs="NETWORK, whose transfers are routed")
 _TIMED = Only(
     when=_has_equal_messages,
-    needs="NETWORK, whose capacities give the time (--message-sizes has sizes of its own)",
+    needs="NETWORK, whose capacities give the time (--message-sizes has other sizes)",
 )
 _VERIFIED = Only(when=_verifies, needs="--verify FILE")
 _SEARCHED = Only(when=_searches, needs="a search: a file to --verify has its transfers already")

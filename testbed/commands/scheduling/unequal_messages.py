@@ -83,7 +83,7 @@ def _part_sizes(sizes: object, where: str, traffic: Traffic) -> list[int]:
         sizes = [sizes] * (len(traffic) // traffic.parts)
     if not isinstance(sizes, list) or not all(map(_is_whole_number, sizes)):
         raise InputError(
-            f"{where}: sizes_bytes: give a whole number, or a list of one for each transfer"
+            f"{where}: sizes_bytes: give a whole number, or a list with one for each transfer"
         )
     parts = traffic.parts
     part_sizes: list[int] = []
@@ -111,7 +111,7 @@ def _rates(value: object, where: str) -> dict[Hashable, float]:
     for link, rate in value.items():
         is_number = isinstance(rate, (int, float)) and not isinstance(rate, bool)
         if not is_number or not 0 < rate < math.inf:
-            raise InputError(f"{where}: {link}: {rate!r} is no rate; give bit/s above 0")
+            raise InputError(f"{where}: {link}: {rate!r} is not a valid rate; give bit/s above 0")
     return dict(value)
 
 

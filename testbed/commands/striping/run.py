@@ -68,7 +68,7 @@ _HERE = Only(
 )
 _NEW_ROOT = Only(
     when=_has_no_subfile_dir,
-    needs="a run without --subfile-dir, which says where subfiles lie",
+    needs="a run without --subfile-dir, which says where subfiles are stored",
 )
 
 
@@ -286,7 +286,7 @@ def _program_argv(args: argparse.Namespace) -> list[str]:
         argv[0] = str(beside_python)
     if shutil.which(argv[0]) is None:
         raise InputError(
-            f"program {argv[0]!r} is not there or cannot be executed; name one that is"
+            f"program {argv[0]!r} does not exist or cannot be executed; give another one"
         )
     return argv
 

@@ -158,7 +158,7 @@ def _open_run(args: argparse.Namespace, campaign: Campaign) -> StudyRun:
     unfinished = sorted((args.results / name).glob(f"*{UNFINISHED}"))
     if not unfinished:
         raise InputError(
-            f"--resume: no unfinished run of this very campaign in {args.results / name}; "
+            f"--resume: no unfinished run of this campaign in {args.results / name}; "
             "leave --resume out"
         )
     last = unfinished[-1]

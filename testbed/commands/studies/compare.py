@@ -92,7 +92,7 @@ def _loaded(directory: Path) -> ComparedRun:
             # The method was chosen when the run was planned if the option was not given.
             routing["--routing"] = loaded.sessions[0].session.method
     if verdict is None:
-        raise InputError(f"{directory}: this run did not end; there is nothing to compare")
+        raise InputError(f"{directory}: this run did not finish; compare finished runs")
     return compared(manifest, verdict, rows, defaults=_defaults(manifest.name) | routing)
 
 

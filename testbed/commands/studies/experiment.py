@@ -201,7 +201,7 @@ def study_of_file(file: Path) -> "Study | SessionStudy | OwnStudy":
     name = file.stem
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None or not name.isidentifier() or name in sys.modules:
-        raise InputError(f"{file}: {name!r} is not a name for a study; give the file another one")
+        raise InputError(f"{file}: {name!r} is not a valid name of a study; rename the file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
@@ -271,9 +271,11 @@ def _new(args: argparse.Namespace) -> int:
     """Write a study into a folder of the user, or into ``experiments`` of the testbed."""
     name = args.name
     if not re.fullmatch("[a-z][a-z0-9_]*", name) or not name.isidentifier() or iskeyword(name):
-        raise InputError(f"{name!r} is no name of a study; give lower-case letters, digits and _")
+        raise InputError(
+            f"{name!r} is not a valid name of a study; give lower-case letters, digits and _"
+        )
     if name in find_experiments() or importlib.util.find_spec(name) is not None:
-        raise InputError(f"there is a study or module {name!r} already; give another name")
+        raise InputError(f"a study or module {name!r} exists already; give another name")
     experiments = Path(importlib.import_module("experiments").__path__[0]).resolve()
     folder = args.folder.resolve()
     if folder != experiments and folder.is_relative_to(experiments):
@@ -427,7 +429,7 @@ def write_study(name: str, folder: str, page_of: Callable[[str], str]) -> list[P
     module = experiments / folder / f"{name}.py"
     test = project / "tests/experiments" / folder / f"test_{name}.py"
     if module.exists() or test.exists():
-        raise InputError(f"there is a study {name!r} already; give another name")
+        raise InputError(f"a study {name!r} exists already; give another name")
     dotted = f"experiments.{folder.replace('/', '.')}.{name}"
     page = project / f"docs/replication/{page_of(dotted)}.md"
     texts = {module: STUDY.substitute(name=name), test: TEST.substitute(name=name, module=dotted)}
