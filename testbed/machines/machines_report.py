@@ -17,9 +17,9 @@ if TYPE_CHECKING:  # numpy takes long to import
 
 # Share of the clock exchanges that may be lost between machines. A cable of the model must lose
 # only what its faults say.
-MAX_LOST = 0.01
+MAX_EXCHANGE_LOSS = 0.01
 # Fewer lost exchanges say nothing about the link: a single one may have met a full socket.
-MIN_LOST = 3
+MIN_LOST_EXCHANGES = 3
 # How much longer all round trips of one second may take than the quickest one of the run, in
 # seconds. Half of it is added to the delay of every crossing cable.
 MAX_SLOWER_S = 0.01
@@ -32,12 +32,12 @@ MAX_SHARE_OF_RUN = 0.01
 
 # Share of the packets of crossing cables that the underlay may lose: a tenth of the smallest loss
 # that a verdict can distinguish from none.
-LOST_ON_THE_WAY = 1e-3
+MAX_PACKET_LOSS = 1e-3
 # Fewer lost packets do not make a run invalid.
-MIN_LOST_ON_THE_WAY = 3
+MIN_LOST_PACKETS = 3
 # Longest time between the counting of a packet at one end and at the other, in seconds: it passes
 # two bridges of a busy machine.
-UNDER_WAY_S = 0.002
+MAX_IN_TRANSIT_S = 0.002
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,10 +127,10 @@ def underlay_reason(machine: str, exchanges: Sequence[Exchange], requested: int)
         requested: Number of exchanges, without those that were in transit at the end.
     """
     lost = requested - len(exchanges)
-    if lost >= MIN_LOST and lost > MAX_LOST * requested:
+    if lost >= MIN_LOST_EXCHANGES and lost > MAX_EXCHANGE_LOSS * requested:
         return (
             f"the link to {machine} lost {lost} of {requested} exchanges of time stamps "
-            f"(at most {MAX_LOST:.0%}): it loses packets of crossing cables too"
+            f"(at most {MAX_EXCHANGE_LOSS:.0%}): it loses packets of crossing cables too"
         )
     if not exchanges:
         return None
@@ -226,7 +226,7 @@ class Counts:
     arrived: Mapping[LinkId, int]
 
 
-def merged(counts: Sequence[Counts]) -> Counts:
+def merge_counts(counts: Sequence[Counts]) -> Counts:
     """Merge the counts of several machines."""
     sent: dict[LinkId, tuple[int, int, int]] = {}
     arrived: dict[LinkId, int] = {}
@@ -236,7 +236,7 @@ def merged(counts: Sequence[Counts]) -> Counts:
     return Counts(sent=sent, arrived=arrived)
 
 
-def lost_on_the_way(
+def count_crossing_packets(
     before: Counts,
     counts: Counts,
     crossing: Sequence[LinkId],
@@ -266,13 +266,13 @@ def lost_on_the_way(
         lost[link] = max(0, sent_on_link - arrived_on_link)
         sent += sent_on_link
     total_lost = sum(lost.values())
-    lost_by_cuts = sum(math.ceil((gap_s + UNDER_WAY_S) * max_pps) for gap_s in gaps_s)
+    lost_by_cuts = sum(math.ceil((gap_s + MAX_IN_TRANSIT_S) * max_pps) for gap_s in gaps_s)
     unexplained = total_lost - lost_by_cuts
-    if unexplained >= MIN_LOST_ON_THE_WAY and unexplained > LOST_ON_THE_WAY * sent:
+    if unexplained >= MIN_LOST_PACKETS and unexplained > MAX_PACKET_LOSS * sent:
         worst = max(lost, key=lost.__getitem__)
         raise InvalidRunError(
             f"the network between the machines lost {total_lost} of {sent} packets of crossing "
-            f"cables (at most {LOST_ON_THE_WAY:.1%}), most on {label_of(worst)}: "
+            f"cables (at most {MAX_PACKET_LOSS:.1%}), most on {label_of(worst)}: "
             "repair it, or send less"
         )
     return sent, total_lost

@@ -97,12 +97,12 @@ class CellGraph:
     Attributes:
         members: The nodes of each cell, in the order of the network.
         weight: The weight of each cell.
-        joined: For each cell, its neighbours and the total weight of the cables to each.
+        neighbours: For each cell, its neighbours and the total weight of the cables to each.
     """
 
     members: tuple[tuple[str, ...], ...]
     weight: tuple[int, ...]
-    joined: tuple[dict[int, int], ...]
+    neighbours: tuple[dict[int, int], ...]
 
     @property
     def heaviest(self) -> int:
@@ -130,7 +130,7 @@ def cells_of(network: Network) -> CellGraph:
     cell_of = {node: number[cell] for node, cell in cell_names.items()}
     members: list[list[str]] = [[] for _ in number]
     weight = [1] * len(number)
-    joined: list[dict[int, int]] = [{} for _ in number]
+    neighbours: list[dict[int, int]] = [{} for _ in number]
     for node in network.nodes:
         members[cell_of[node.id]].append(node.id)
     largest_bps = max((cable.capacity_bps for cable in cables), default=1.0)
@@ -141,9 +141,11 @@ def cells_of(network: Network) -> CellGraph:
         weight[b] += 1
         if a != b:
             cable_weight = max(1, round(LARGEST_WEIGHT * cable.capacity_bps / largest_bps))
-            joined[a][b] = joined[a].get(b, 0) + cable_weight
-            joined[b][a] = joined[b].get(a, 0) + cable_weight
-    return CellGraph(members=tuple(map(tuple, members)), weight=tuple(weight), joined=tuple(joined))
+            neighbours[a][b] = neighbours[a].get(b, 0) + cable_weight
+            neighbours[b][a] = neighbours[b].get(a, 0) + cable_weight
+    return CellGraph(
+        members=tuple(map(tuple, members)), weight=tuple(weight), neighbours=tuple(neighbours)
+    )
 
 
 def _cables(network: Network) -> list[_Cable]:
@@ -182,21 +184,21 @@ def cut_by_metis(graph: CellGraph, shares: Sequence[float]) -> list[int]:
         graph: The cells.
         shares: The share of each machine; the sum is 1.
     """
-    # The adjacency in compressed rows: the neighbours of cell i are at starts[i] to starts[i + 1].
+    # Adjacency lists in one array: the neighbours of cell i are at starts[i] to starts[i + 1].
     starts: list[int] = [0]
-    neighbours: list[int] = []
+    adjacent: list[int] = []
     edge_weights: list[int] = []
-    for joined in graph.joined:
-        neighbours += joined.keys()
-        edge_weights += joined.values()
-        starts.append(len(neighbours))
-    if len(shares) == 1 or not neighbours:
+    for cable_weights in graph.neighbours:
+        adjacent += cable_weights.keys()
+        edge_weights += cable_weights.values()
+        starts.append(len(adjacent))
+    if len(shares) == 1 or not adjacent:
         return [cell * len(shares) // len(graph.weight) for cell in range(len(graph.weight))]
     import pymetis
 
     _, machine_of = pymetis.part_graph(
         len(shares),
-        pymetis.CSRAdjacency(starts, neighbours),
+        pymetis.CSRAdjacency(starts, adjacent),
         vweights=list(graph.weight),
         eweights=edge_weights,
         tpwgts=list(shares),
@@ -251,7 +253,7 @@ def _moves(
 def _move_cost(graph: CellGraph, machine_of: Sequence[int], cell: int, taker: int) -> int:
     """Return the change of the weight of all cut cables if the cell moves to ``taker``."""
     cost = 0
-    for neighbour, cable_weight in graph.joined[cell].items():
+    for neighbour, cable_weight in graph.neighbours[cell].items():
         if machine_of[neighbour] == machine_of[cell]:
             cost += cable_weight
         if machine_of[neighbour] == taker:

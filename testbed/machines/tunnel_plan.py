@@ -9,7 +9,7 @@ from testbed.model.wiring import VXLAN_BYTES, Tunnel, Wiring, WiringPart
 
 # Limit on the crossing cables of a run. Of the 24 bits of a VXLAN network identifier, twelve number
 # the run and twelve the cable.
-MOST_CROSSING = 1 << 12
+MAX_CROSSING_CABLES = 1 << 12
 _FIRST_PORT = 20_000
 _PORT_CHOICES = 10_000
 
@@ -56,12 +56,12 @@ def plan_parts(
         carriers: The interface for tunnels of each machine.
 
     Raises:
-        CapabilityError: More than ``MOST_CROSSING`` cables cross between machines.
+        CapabilityError: More than ``MAX_CROSSING_CABLES`` cables cross between machines.
     """
     crossing = placement.crossing(wiring)
-    if len(crossing) > MOST_CROSSING:
+    if len(crossing) > MAX_CROSSING_CABLES:
         raise CapabilityError(
-            f"{len(crossing)} cables cross between machines, at most {MOST_CROSSING}; "
+            f"{len(crossing)} cables cross between machines, at most {MAX_CROSSING_CABLES}; "
             "place nodes so that fewer do"
         )
     machine_of = placement.device_machines(wiring)

@@ -31,8 +31,8 @@ from testbed.machines.machines_report import (
     Counts,
     MachinesReport,
     clock_report,
-    lost_on_the_way,
-    merged,
+    count_crossing_packets,
+    merge_counts,
 )
 from testbed.machines.machines_request import MachinesRequest
 from testbed.machines.partition import Placement, parse_placement, partition
@@ -203,7 +203,7 @@ class DistributedNetwork(rpc_network.AllMachines):
         return replace(progress, read_remote=partial(self._read_all, request))
 
     def _read_all(self, request: Callable[..., CounterReading]) -> CounterReading:
-        return together(self.all(request, lane=rpc_network.LANE_LIVE))
+        return merge_readings(self.all(request, lane=rpc_network.LANE_LIVE))
 
     def report(self, max_pps: float) -> MachinesReport:
         """Report on the machines after a run.
@@ -215,7 +215,7 @@ class DistributedNetwork(rpc_network.AllMachines):
             InvalidRunError: The network between the machines lost packets or was slow.
         """
         machines = self.machines
-        sent, lost = lost_on_the_way(
+        sent, lost = count_crossing_packets(
             self._before, self.counts(), self.crossing, self.gaps_s, max_pps
         )
         if (degraded := machines.degraded_links()) is not None:
@@ -365,7 +365,7 @@ class DistributedNetwork(rpc_network.AllMachines):
 
     def counts(self) -> Counts:
         """Return the packet counts of all machines."""
-        return merged(self.all(rpc_network.count, lane=rpc_network.LANE_COUNTS))
+        return merge_counts(self.all(rpc_network.count, lane=rpc_network.LANE_COUNTS))
 
     def link_counters(self) -> Mapping[LinkId, tuple[int, int, int]]:
         """Return packets, bytes and drops of each link."""
@@ -388,7 +388,7 @@ def _crossing_links(wiring: Wiring, placement: Placement) -> tuple[LinkId, ...]:
     return tuple(links)
 
 
-def together(reported: Sequence[CounterReading]) -> CounterReading:
+def merge_readings(reported: Sequence[CounterReading]) -> CounterReading:
     """Merge the readings of several machines.
 
     Links and packet counts are combined. At most one machine reports a block size.

@@ -22,7 +22,7 @@ from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.emulation.network.open_vswitch.switches import connect_bridge
 from testbed.errors import InvalidRunError
 from testbed.machines.adapters import rpc_network
-from testbed.machines.adapters.rpc_network import FIRST, AllMachines, PartitionSpec
+from testbed.machines.adapters.rpc_network import PRIORITY_NICENESS, AllMachines, PartitionSpec
 from testbed.machines.machines_request import MachinesRequest
 from testbed.machines.rpc import MAIN, MachineState
 from testbed.model.machine.load import overload_message
@@ -127,7 +127,7 @@ class Here(AllMachines):
         self._machine.objects["processors"] = processor_times()
         with ExitStack() as stack:
             if "controller" in self._machine.objects:
-                stack.enter_context(going_first(self.controller.pid))
+                stack.enter_context(with_priority(self.controller.pid))
             yield
 
     def theirs_s(self, machine: int, ours_s: float) -> float:
@@ -264,7 +264,7 @@ def timely(platform: Platform) -> Iterator[None]:
 
 
 @contextmanager
-def going_first(controller_pid: int) -> Iterator[None]:
+def with_priority(controller_pid: int) -> Iterator[None]:
     """Give the controller and this process, which times the faults, priority over other programs.
 
     This process gets its former priority back in the end.
@@ -277,7 +277,7 @@ def going_first(controller_pid: int) -> Iterator[None]:
             # A thread of the controller may have ended since it was listed.
             with suppress(ProcessLookupError):
                 # Linux sets the priority of a thread. The threads that it starts inherit it.
-                os.setpriority(os.PRIO_PROCESS, thread, FIRST)
+                os.setpriority(os.PRIO_PROCESS, thread, PRIORITY_NICENESS)
     try:
         yield
     finally:

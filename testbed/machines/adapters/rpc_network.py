@@ -36,7 +36,7 @@ LANE_RULES = "rules"
 LANE_COUNTS = "counts"
 LANE_LIVE = "live"
 # Nice value of processes that must run in time.
-FIRST = -10
+PRIORITY_NICENESS = -10
 # The UDP port of the discard service.
 _DISCARD = 9
 T = TypeVar("T")
@@ -174,7 +174,7 @@ def _raise_priority(controller_pid: int) -> None:
     with suppress(PermissionError):
         for pid in (controller_pid, os.getpid()):
             for thread in list(Path(f"/proc/{pid}/task").iterdir()):
-                os.setpriority(os.PRIO_PROCESS, int(thread.name), FIRST)
+                os.setpriority(os.PRIO_PROCESS, int(thread.name), PRIORITY_NICENESS)
 
 
 def remove_network(machine: MachineState) -> None:

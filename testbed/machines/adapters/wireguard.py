@@ -48,7 +48,7 @@ VXLAN_PORT = 4789
 KEEPALIVE_S = 25
 # A peer without an exchange of keys by then is unreachable, in seconds. WireGuard repeats the first
 # message every 5 s.
-HEARD_S = 40.0
+HANDSHAKE_S = 40.0
 # Additional time for a machine's answer about its peers, in seconds.
 _ANSWER_S = 60.0
 _KEY_CHARACTERS = 44
@@ -259,7 +259,9 @@ def add_peers(machine: MachineState, peers: tuple[Peer, ...]) -> None:
     _run([*state.prefix, TOOL, "addconf", state.interface, "/dev/stdin"], configuration(peers))
 
 
-def unheard_peers(machine: MachineState, keys: tuple[str, ...], limit_s: float) -> frozenset[str]:
+def wait_for_handshakes(
+    machine: MachineState, keys: tuple[str, ...], limit_s: float
+) -> frozenset[str]:
     """Wait for the handshakes with peers.
 
     Args:
@@ -393,16 +395,16 @@ def encrypt(
     for k in numbers:
         # The keys that this machine got: with a wrong one it waits in vain, and is reported.
         peer_keys = tuple(peer.public_key for peer in peers[k])
-        waiting.append(ask(k, unheard_peers, peer_keys, HEARD_S))
+        waiting.append(ask(k, wait_for_handshakes, peer_keys, HANDSHAKE_S))
     number_of_key = {key: number for number, key in enumerate(keys)}
     unheard: dict[int, list[int]] = {}
     for k, answer in enumerate(waiting):
-        unheard[k] = [number_of_key[key] for key in answer.result(HEARD_S + _ANSWER_S)]
+        unheard[k] = [number_of_key[key] for key in answer.result(HANDSHAKE_S + _ANSWER_S)]
     reason = missing_handshake_reason(names, unheard)
     if reason is not None:
         raise CapabilityError(
-            f"--encrypt: {reason} by WireGuard within {HEARD_S:g} s; check that UDP port {port} "
-            "is reachable and that each machine has its own key"
+            f"--encrypt: {reason} by WireGuard within {HANDSHAKE_S:g} s; "
+            f"check that UDP port {port} is reachable and that each machine has its own key"
         )
     carriers: list[Carrier] = []
     for k, interface in enumerate(opened):
