@@ -300,8 +300,8 @@ def _in_turn(replication: Replication) -> Iterator[str]:
 def _order(replication: Replication, name: str) -> tuple[bool, float, str]:
     """Return the sort key of a study.
 
-    Studies that only compute come before those on the clock. Then the shortest comes first, and a
-    study that was never run comes last.
+    Studies that only compute come before those that run in real time. Then the shortest comes
+    first, and a study that was never run comes last.
     """
     is_shared = getattr(replication.studies[name], "shared", False)
     seconds = expected_seconds(replication, name)
