@@ -76,15 +76,15 @@ def _parser_of(chosen: str | None) -> OneLineParser:
 def _outer_parser() -> tuple[OneLineParser, argparse._SubParsersAction[OneLineParser]]:
     parser = OneLineParser(prog="testbed", description="A testbed for parallel communications.")
     parser.add_argument(
-        "-V", "--version", action=_Version, nargs=0, help="show program's version number and exit"
+        "-V", "--version", action=_Version, nargs=0, help="show the version and exit"
     )
     parser.add_argument(
         "--print-completion",
         action=_Completion,
         choices=("bash", "zsh", "fish", "tcsh"),
         help=(
-            "print what completes testbed's words in that shell; "
-            "docs/reference/commands.md says where to put it"
+            "print the completion code for this shell and exit (installation: "
+            "docs/reference/commands.md)"
         ),
     )
     parser.hints = COMMANDS_OF_COMMANDS

@@ -1,9 +1,9 @@
 """Compiled entries of the testbed, and named tuples that are passed to their steps by reference.
 
 numba passes a named tuple of arrays as seven words per array, in every call. The router simulator
-passes 60 arrays to some 150 steps. ``by_reference(tables)``, called in the entry, makes a pointer to
-a copy of the named tuple instead. This is the only code here that writes LLVM. Without it, the first
-``simulate`` takes more than twice as long, because LLVM then optimises calls of 400 arguments
+passes 60 arrays to some 150 steps. ``by_reference(tables)``, called in the entry, makes a pointer
+to a copy of the named tuple instead. This is the only code here that writes LLVM. Without it, the
+first ``simulate`` takes more than twice as long, because LLVM then optimises calls of 400 arguments
 (measured: docs/dev/compile.md).
 """
 
@@ -17,7 +17,8 @@ import numpy as np
 
 from fec import jit
 
-if TYPE_CHECKING:  # numba takes half a second to import
+# numba takes half a second to import.
+if TYPE_CHECKING:
     from llvmlite.ir import IRBuilder, Value
     from numba.core.base import BaseContext
     from numba.core.datamodel.manager import DataModelManager
@@ -30,7 +31,7 @@ _inline: set[Callable[..., Any]] = set()
 
 
 def inline(step: Step) -> Step:
-    """Put the code of a step where it is called, since its tables cost much to hand over."""
+    """Inline a step wherever it is called, because passing its tables is expensive."""
     _inline.add(step)
     return step
 
@@ -53,8 +54,8 @@ def compiled_entry(entry: Step, **options: Any) -> Step:
 def by_reference(tables: Table) -> Table:
     """Return the same named tuple (or None).
 
-    In compiled code the result is a pointer to a copy in the frame of the caller, which must
-    return after all who use it. Arrays in it are read and written as usual.
+    In compiled code the result is a pointer to a copy in the stack frame of the caller. The caller
+    must not return while the pointer is in use. Arrays in it are read and written as usual.
     """
     return tables
 
@@ -65,11 +66,11 @@ def first_bit(word: int | np.int64) -> int:
     >>> first_bit(0b101000)
     3
     """
-    rest = np.int64(word)
+    remaining = np.int64(word)
     position = 0
     for width in (32, 16, 8, 4, 2, 1):
-        if rest & ((1 << width) - 1) == 0:
-            rest >>= width
+        if remaining & ((1 << width) - 1) == 0:
+            remaining >>= width
             position += width
     return position
 
@@ -89,7 +90,10 @@ def teach_references() -> None:
     )
 
     class Reference(types.Type):  # type: ignore[misc]
-        """A pointer to a named tuple; its name is short, since names of compiled steps contain it."""
+        """A pointer to a named tuple.
+
+        Its name is short, because names of compiled steps contain it.
+        """
 
         def __init__(self, to: Any) -> None:
             self.to = to
@@ -137,8 +141,7 @@ def teach_references() -> None:
         if hasattr(field_type, "fields"):
             return field
         value = builder.load(field)
-        if (
-            context.enable_nrt
-        ):  # the named tuple owns its arrays: the reader gets one more reference
+        if context.enable_nrt:
+            # The named tuple owns its arrays, so the reader gets another reference.
             context.nrt.incref(builder, field_type, value)
         return value

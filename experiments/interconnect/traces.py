@@ -74,13 +74,12 @@ class Options:
     """
 
     all_patterns: bool = option(
-        default=False,
-        help="run six traffic patterns (default: only uniform, to which the claims apply)",
+        default=False, help="run six patterns (default: only uniform, to which the claims refer)"
     )
     traces: Path | None = option(
         default=None,
         metavar="DIR",
-        help="read lanl.csv.gz and pnnl2007.csv.gz from this directory (default: synthetic traces)",
+        help="directory with lanl.csv.gz and pnnl2007.csv.gz (default: synthetic traces)",
     )
 
     def __post_init__(self) -> None:

@@ -85,21 +85,25 @@ class Options:
     patterns: int | None = option(
         default=None,
         kind=kinds.whole(1, PATTERNS),
-        help="so many, spread over the 362 (default: all; quick: two)",
+        help="number of patterns, spread over the 362 (default: all; quick: two)",
     )
     repetitions: int | None = option(
         default=None, kind=kinds.whole(1, REPETITIONS), metavar="R",
-        help="of each pattern (default 20, of liquid schedules 7; quick: 1)",
+        help="runs of each pattern (default: 20, with liquid schedules 7; quick: 1)",
     )  # fmt: skip
     all_orders: int = option(
         default=PATTERNS, kind=kinds.whole(0, PATTERNS), metavar="N",
-        help="every order of the first N patterns; of the others liquid schedules, round robin and random order only",
+        help="run every order for the first N patterns only (for the others: liquid schedules, "
+"round robin and random order)",
     )  # fmt: skip
     message_kb: int = option(
-        default=200, kind=_KB, metavar="KB", help="of every message but in liquid schedules"
+        default=200,
+        kind=_KB,
+        metavar="KB",
+        help="size of every message, except in liquid schedules",
     )
     liquid_message_kb: int = option(
-        default=500, kind=_KB, metavar="KB", help="of messages in liquid schedules"
+        default=500, kind=_KB, metavar="KB", help="size of messages in liquid schedules"
     )
 
 

@@ -45,12 +45,12 @@ class Options:
         default=None,
         kind=kinds.whole(1, 99),
         metavar="N",
-        help=f"writes of each placement, of which the median counts (default {REPEAT}; 1 with --quick)",
+        help=f"writes of each placement (the median counts; default: {REPEAT}; 1 with --quick)",
     )
     placements: int | None = option(
         default=None,
         kind=kinds.whole(1, PLACEMENTS),
-        help=f"random placements of each number of nodes (default {PLACEMENTS}; {QUICK_PLACEMENTS} with --quick)",
+        help=f"random placements of each number of nodes (default: {PLACEMENTS}; {QUICK_PLACEMENTS} with --quick)",
     )
 
 

@@ -80,42 +80,44 @@ class BulkOptions:
         kw_only=False,
         positional=True,
         metavar="NETWORK",
-        help="a network with hosts (swiss-t1, ...) or a file",
+        help="network with hosts: a catalogue name (swiss-t1, ...) or a file",
     )
     scheduling: str = routed(
         default="liquid",
         metavar="METHOD",
-        help="liquid, round-robin, random, identical, dsatur, ...",
+        help="scheduling method: liquid, round-robin, random, identical, dsatur, ...",
         only=(_UNSCHEDULED,),
     )
     pattern: PatternLike = sent(
         default="all-to-all",
         metavar="PATTERN",
-        help='all-to-all, all-to-others, pairs A:B,C:D, or a file: {"pairs": [["t0", "r5"], ...]}',
+        help='transfers: all-to-all, all-to-others, pairs A:B,C:D, or a file: {"pairs": [["t0", '
+        '"r5"], ...]}',
         only=(_UNSCHEDULED,),
     )
     parts: int = sent(
         default=1,
         kind=kinds.whole(1, 64),
         metavar="K",
-        help="equal parts of every message, each on a route of its own (balanced ones by default)",
+        help="number of equal parts of every message, each on its own route (balanced routes by "
+        "default)",
         only=(_UNSCHEDULED,),
     )
     schedule: str | None = routed(
         default=None,
         metavar="FILE",
-        help="the pairs and time frames that testbed schedule NETWORK --output wrote",
+        help="pairs and time frames, as written by testbed schedule NETWORK --output",
     )
     message_bytes: int = sent(
         default="1MB", kind=kinds.bytes_up_to(MAX_MESSAGE_BYTES), help="size of every message"
     )
     link_rate_bps: float | None = link_rate()
     switching: Switching = routed(
-        default="circuit", choices=SWITCHINGS, help="switching that the verdict is about"
+        default="circuit", choices=SWITCHINGS, help="kind of switching that the verdict is about"
     )
     no_comparison: bool = routed(
         default=False,
-        help="do not also run the other switching for comparison",
+        help="do not run the other kind of switching for comparison",
         only=(
             Only(
                 when=_without_faults,
@@ -124,34 +126,32 @@ class BulkOptions:
         ),
     )
     barrier: bool = routed(
-        default=True,
-        help="let a time frame wait for all messages of the previous one (default: yes)",
+        default=True, help="wait at a barrier between time frames (default: yes)"
     )
     routing: str | None = routed(
-        default=None, metavar="METHOD", help="static method (default: the network's own)"
+        default=None, metavar="METHOD", help="static routing method (default: the network's method)"
     )
     inject_packets: int = sent(
         default=20,
         kind=kinds.few,
-        help="number of packets sent without a circuit during the run",
+        help="number of packets without a circuit that are sent during the run",
         only=(Only(when=_runs_circuits, needs="circuit switching"),),
         switches_only=True,
     )
     faults: FaultsLike | None = failing(
         default=None,
         metavar=f"none|{FAULT_WORDS}|FILE",
-        help="links that fail during the run, as in s1-s2@1-3, or a JSON file as for testbed"
-        " stream",
+        help="links that fail, as in s1-s2@1-3, or a JSON file as for testbed stream",
     )
     kill: KilledLike = failing(
         default=(),
         many=True,
         metavar="NODE@TIME",
-        help="kill a receiver's process TIME seconds after the start",
+        help="kill the process of this receiver TIME seconds after the start",
         switches_only=True,
     )
     solver_time_limit_s: float = sought(
-        help="time limit of the search for a schedule", only=(_UNSCHEDULED,)
+        help="time limit of the search for a schedule, in seconds", only=(_UNSCHEDULED,)
     )
     seed: int = running(default=1, kind=kinds.seed, help="seed of all random choices")
 
@@ -168,12 +168,12 @@ class BulkRunOptions:
     on_deadlock: OnDeadlock = routed(
         default="retreat",
         choices=get_args(OnDeadlock),
-        help="what happens when transfers wait for each other in a cycle",
+        help="reaction to a cycle of transfers that wait for each other",
     )
     save_messages: Path | None = sent(
         default=None,
         metavar="DIR",
-        help="store every complete message in this directory",
+        help="store every message that arrived completely in this directory",
         only=(Only(when=_on_one_machine, needs="a run on one machine, without --machines"),),
         switches_only=True,
     )

@@ -17,10 +17,11 @@ from testbed.model.workload import Carry, How, Judgement, Workload, lazily
 from topologies import Json
 
 DESCRIPTION = (
-    "Send a message from every sending to every receiving host, in the time frames of a method. "
-    "With circuit switching a transfer holds every link of its path while it sends, and its "
-    "circuit is in the switches; with packet switching congestion is left to them. Both are run "
-    "and reported side by side; --switching says which one the verdict is about."
+    "Send a message from every sending host to every receiving host, in the time frames of a "
+    "scheduling method. With circuit switching, a transfer occupies all links of its path while "
+    "it sends, and the switches have a rule for its circuit. With packet switching, the "
+    "switches queue packets when links are congested. Both are run and reported side by side; "
+    "--switching chooses the one that the verdict is about."
 )
 _HEADINGS = (
     "switching",

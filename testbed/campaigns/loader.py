@@ -29,7 +29,7 @@ class CampaignOptions:
         kw_only=False,
         positional=True,
         metavar="FILE|NAME",
-        help="a TOML or JSON file, or one of --list",
+        help="campaign: a TOML or JSON file, or a name of --list",
         only=(RUNNING,),
     )
     name: str | None = option(default=None, listed=False)

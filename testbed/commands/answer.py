@@ -90,7 +90,9 @@ class Answer:
         from testbed.report.drawing.svg_figures import rendered
         from testbed.results.result_store import ANSWER, keep_files
 
-        figures = {} if self.figures is None else rendered(self.title, self.figures)
+        figures: Mapping[str, str] = {}
+        if self.figures is not None:
+            figures = rendered(self.title, self.figures)
         state: RunState = "failed" if self.exit_code else "passed"
         data = {ANSWER: json.dumps(document, indent=1) + "\n", **csv_files(parts)}
 
@@ -146,9 +148,15 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--fabric",
         choices=("emulation", "simulator"),
-        help="default: emulation where this machine can, else simulator",
+        help="fabric to run on (default: emulation if this machine supports it, otherwise the "
+        "simulator)",
     )
-    add("--seed", type=kinds.seed, default=1, help="seed of labels, faults and content (default 1)")
+    add(
+        "--seed",
+        type=kinds.seed,
+        default=1,
+        help="seed of labels, faults and packet contents (default: 1)",
+    )
     add_options(parser, ResultsOptions, JsonOptions, LiveOptions)
 
 
@@ -215,6 +223,8 @@ OUTCOMES = {
     4: "invalid, the machine could not keep up",
     5: "cannot tell",
     70: "ended by an error that nobody foresaw",
+    # Ctrl-C, as in a shell.
+    130: "interrupted",
 }
 
 
@@ -237,7 +247,10 @@ def start_live(args: argparse.Namespace, view: Callable[[], RunView] | None = No
 
     # The variable is set if the command has started itself again and the page is served already.
     if VARIABLE not in os.environ:
-        address = start_server(None if view is None else view())
+        first_view = None
+        if view is not None:
+            first_view = view()
+        address = start_server(first_view)
         print(f"live: {address}", file=sys.stderr, flush=True)
 
 
@@ -245,6 +258,4 @@ def end_live(code: int) -> None:
     """Show on the live page that the command has ended with this exit code."""
     from testbed.live.adapters.feed import end_feed
 
-    # 130 is the exit code after Ctrl-C, as in a shell.
-    other = "interrupted" if code == 130 else f"exit code {code}"
-    end_feed(OUTCOMES.get(code, other))
+    end_feed(OUTCOMES.get(code, f"exit code {code}"))

@@ -46,6 +46,10 @@ class JsonOptions:
     json: bool = running(default=False, help="print one JSON object on stdout")
 
 
+def _prints_no_json(args: argparse.Namespace) -> bool:
+    return not args.json
+
+
 @options
 class TableOptions(JsonOptions):
     """The options of commands that can print a table as JSON or CSV."""
@@ -53,7 +57,7 @@ class TableOptions(JsonOptions):
     csv: bool = running(
         default=False,
         help="print the table as CSV on stdout",
-        only=(Only(when=lambda a: not a.json, needs="output without --json"),),
+        only=(Only(when=_prints_no_json, needs="output without --json"),),
     )
 
 
@@ -63,7 +67,7 @@ class LiveOptions:
 
     live: bool = running(
         default=False,
-        help="serve a live web page of the run on localhost (address on stderr)",
+        help="serve a live web page of the run on localhost, and print its address on stderr",
         only=(RUNNING,),
     )
 
@@ -98,7 +102,10 @@ def adder(
 
     def add(*flags: str, only: Only | None = None, **settings: object) -> argparse.Action:
         action = parser.add_argument(*flags, **cast("dict[str, Any]", settings))
-        return _describe(action, group, () if only is None else (only,))
+        conditions: tuple[Only, ...] = ()
+        if only is not None:
+            conditions = (only,)
+        return _describe(action, group, conditions)
 
     return add
 
@@ -107,9 +114,19 @@ def add_answer_options(parser: argparse.ArgumentParser) -> None:
     """Add the options by which a command that only computes prints, draws and stores its answer."""
     add_options(parser, TableOptions)
     add = adder(parser, RUN)
-    add("--plot", type=_picture_path, metavar="FILE", help="draw it (.svg, .png or .pdf)")
-    results_help = "keep the answer below DIR, with its tables and a page"
-    add("--results", type=Path, metavar="DIR", help=results_help)
+    add(
+        "--plot",
+        type=_picture_path,
+        metavar="FILE",
+        help="draw the answer in a file (.svg, .png or .pdf)",
+    )
+    results_help = "store the answer below DIR, with its tables and a page"
+    add(
+        "--results",
+        type=Path,
+        metavar="DIR",
+        help=results_help,
+    )
 
 
 def _picture_path(text: str) -> Path:
@@ -163,7 +180,11 @@ def _add(parser: argparse.ArgumentParser, option: Option) -> None:
     else:
         settings |= {"dest": option.name, "required": option.required}
         container = _container(parser, option.group)
-        action = container.add_argument(str(option.flag), *option.short, **settings)
+        action = container.add_argument(
+            str(option.flag),
+            *option.short,
+            **settings,
+        )
     _describe(action, option.group, option.only)
 
 
@@ -185,7 +206,11 @@ def _fold(parser: argparse.ArgumentParser) -> None:
             page = f"--help-{str(group.title).split()[-1].strip(')').lower()}"
             page_help = f"show the options of {group.title} and exit"
             setattr(group, "page", page)  # noqa: B010 - read by the help page
-            parser.add_argument(page, action=_HelpOf, help=page_help).metavar = group.title
+            parser.add_argument(
+                page,
+                action=_HelpOf,
+                help=page_help,
+            ).metavar = group.title
 
 
 class _HelpOf(argparse._HelpAction):
@@ -221,7 +246,9 @@ def _argparse_settings(option: Option) -> dict[str, Any]:
         if simple_type is not None:
             settings["type"] = simple_type
     if option.choices:
-        choices = option.choices() if callable(option.choices) else option.choices
+        choices = option.choices
+        if callable(choices):
+            choices = choices()
         settings["choices"] = tuple(choices)
     if option.annotation == _PAIR:
         settings["nargs"] = 2

@@ -21,8 +21,8 @@ class Command(NamedTuple):
     example: str
 
 
-_FRAMES = "schedule transfers in time frames (liquid, exact, baselines)"
-_DEMO = "coded streams over capillary routes on three networks while links fail (under 2 minutes)"
+_FRAMES = "schedule transfers in time frames (liquid, exact and baseline methods)"
+_DEMO = "stream coded packets over three networks while links fail (takes 2 minutes)"
 _HELLO = "crossbar:4 --compute-nodes 1 --io-nodes 2 -- python examples/hello.py"
 # The commands, below each heading in the order of --help.
 COMMANDS = {
@@ -33,7 +33,7 @@ COMMANDS = {
     "ror": Command(
         "routing",
         ROUTE,
-        "rate routings by the redundancy they need",
+        "compare routings by the redundancy that they require",
         "swiss-t1 --from s1 --to s6 --routing capillary --routing ecmp",
     ),
     "demands": Command(
@@ -43,7 +43,10 @@ COMMANDS = {
         "topohub:sndlib/abilene --routing capillary --routing optimum",
     ),
     "campaign": Command(
-        "studies", ROUTE, "ROR over many networks, methods and tolerances, on Dask", "--list"
+        "studies",
+        ROUTE,
+        "compute the ROR of many networks, methods and tolerances, on Dask",
+        "--list",
     ),
     "schedule": Command(
         "scheduling", SCHEDULE, _FRAMES, "swiss-t1 --pattern t0:r5,t1:r6 --output schedule.json"
@@ -55,22 +58,22 @@ COMMANDS = {
     },
     "run": Command("striping", STRIPE, "run a parallel program on emulated hosts", _HELLO),
     "experiment": Command(
-        "studies", REPLICATE, "list and run the experiments", "run liquid_patterns --quick"
+        "studies", REPLICATE, "list, run and create studies", "run liquid_patterns --quick"
     ),
     "replicate": Command(
         "studies",
         REPLICATE,
-        "run all studies, resumably, and write the book of results",
+        "run all studies, and write the book of results",
         "--quick --chapter 3",
     ),
     "report": Command(
-        "studies", REPLICATE, "regenerate the page of a stored run", "results/stream/RUN"
+        "studies", REPLICATE, "draw the page of a stored run again", "results/stream/RUN"
     ),
     "runs": Command("studies", REPLICATE, "list stored runs and their verdicts", ""),
     "compare": Command(
         "studies",
         REPLICATE,
-        "put runs of one workload side by side",
+        "compare stored runs of one workload",
         "results/bulk/A results/bulk/B",
     ),
     "topology": Command(
@@ -79,20 +82,22 @@ COMMANDS = {
     "up": Command(
         "network",
         INSPECT,
-        "build a network of real switches and give Mininet's prompt",
+        "build a network of real switches, and open Mininet's prompt",
         "swiss-t1 --routing capillary --from s1 --to s6",
     ),
     "exec": Command(
-        "network", INSPECT, "run a program in a host of a network that is up", "NAME t0 -- hostname"
+        "network", INSPECT, "run a program in a host of a running network", "NAME t0 -- hostname"
     ),
-    "python": Command("network", INSPECT, "run a Mininet script as it is, without root", "--mn"),
+    "python": Command("network", INSPECT, "run a Mininet script unchanged, without root", "--mn"),
     "attach": Command(
         "network", INSPECT, "open a prompt on a running network, or list running networks", ""
     ),
     "doctor": Command(
-        "network", INSPECT, "check this machine's capabilities and suggest remedies", ""
+        "network", INSPECT, "check the capabilities of this machine, and suggest remedies", ""
     ),
-    "schema": Command("network", "", "the JSON Schema of the files that commands read", "network"),
+    "schema": Command(
+        "network", "", "print the JSON Schema of the files that commands read", "network"
+    ),
     "plugins": Command("network", "", "list plug-ins and run their conformance tests", "list"),
 }
 

@@ -72,7 +72,9 @@ def values(
             completions.append(source)
             continue
         listed = resolve_name(source)
-        completions += listed() if callable(listed) else listed
+        if callable(listed):
+            listed = listed()
+        completions += listed
     if metavar == "NETWORK" and prefix.startswith("topohub:"):
         topohub_keys = resolve_name("topologies.files.formats:topohub_keys")
         completions = [f"topohub:{key}" for key in topohub_keys()]

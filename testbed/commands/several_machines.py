@@ -56,24 +56,29 @@ class TlsOptions:
     tls_ca: str | None = option(
         default=None,
         metavar="FILE",
-        help="of a scheduler tls://HOST:PORT: the authority of its certificates (PEM)",
+        help="certificates of the authority of a scheduler tls://HOST:PORT (PEM)",
         only=(_LINKED,),
     )
     tls_cert: str | None = option(
         default=None,
         metavar="FILE",
-        help="the certificate to show it (default of all three: Dask's configuration)",
+        help="our certificate for the scheduler (default of all three TLS options: Dask's "
+        "configuration)",
         only=(_LINKED,),
     )
     tls_key: str | None = option(
-        default=None, metavar="FILE", help="the certificate's key", only=(_LINKED,)
+        default=None, metavar="FILE", help="key of our certificate", only=(_LINKED,)
     )
     without_tls: bool = option(
         default=False,
-        help="use a scheduler tcp://HOST:PORT of another machine: anyone who reaches it can run "
-        "programs there",
+        help="allow a scheduler tcp://HOST:PORT on another machine, without encryption. Anyone "
+        "who can reach it can run programs there",
         only=(_LINKED,),
     )
+
+
+def _has_local_workers(args: argparse.Namespace) -> bool:
+    return args.scheduler is None
 
 
 @options
@@ -83,17 +88,17 @@ class DaskOptions:
     workers: int = option(
         default=2,
         kind=kinds.processes,
-        help="processes here that share the work",
+        help="number of processes on this machine that share the work",
         only=(
             RUNNING,
-            Only(when=lambda a: a.scheduler is None, needs="workers here, without --dask"),
+            Only(when=_has_local_workers, needs="workers here, without --dask"),
         ),
     )
     scheduler: str | None = option(
         flag="--dask",
         default=None,
         metavar="tls://HOST:PORT",
-        help="a Dask scheduler whose workers share it instead",
+        help="Dask scheduler whose workers share the work instead",
         only=(RUNNING,),
     )
 
@@ -128,8 +133,12 @@ def security_of(args: argparse.Namespace) -> Security | None:
     return scheduler_security(args.scheduler, tls_files(args))
 
 
+def _is_spread(args: argparse.Namespace) -> bool:
+    return args.machines is not None
+
+
 _SPREAD = Only(
-    when=lambda args: args.machines is not None,
+    when=_is_spread,
     needs="a run over several machines, with --machines",
 )
 
@@ -141,24 +150,25 @@ class MachineOptions(TlsOptions):
     machines: str | None = running(
         default=None,
         metavar="N|SCHEDULER",
-        help="spread the network over N machines that are namespaces on this computer, or over the "
-        "workers of a Dask scheduler, tls://HOST:PORT",
+        help="distribute the network over N namespaces on this computer that act as machines, "
+        "or over the workers of a Dask scheduler, tls://HOST:PORT",
     )
     machine_placement: Path | None = running(
         default=None,
         metavar="FILE",
-        help='of --machines: JSON, {"machines": [["s1", "s2"], ["s3"]]}, every switch',
+        help='JSON file with the machine of every switch, for --machines: {"machines": [["s1", '
+        '"s2"], ["s3"]]}',
         only=(_SPREAD,),
     )
     underlay: str | None = running(
         default=None,
         metavar="INTERFACE",
-        help="of --machines SCHEDULER: the machines' interface towards each other",
+        help="interface through which the machines of --machines SCHEDULER reach each other",
         only=(_SPREAD,),
     )
     encrypt: bool = running(
         default=False,
-        help="of --machines: what crosses from one machine to another goes through WireGuard",
+        help="encrypt the traffic between the machines of --machines with WireGuard",
         only=(_SPREAD,),
     )
 

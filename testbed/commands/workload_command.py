@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -55,6 +55,7 @@ from testbed.report.drawing.stream_figures import route_figure
 from testbed.report.streams import complain
 
 if TYPE_CHECKING:
+    from testbed.live.events import RunView
     from testbed.report.drawing.charts import Figure
 
 
@@ -65,13 +66,14 @@ class FabricOptions:
     retries: int = running(
         default=1,
         kind=kinds.whole(0, 20),
-        help="repeat a run that this machine could not carry, at most N times",
+        help="repeat a run at most N times if this machine was too busy for it",
         only=(RUNNING,),
     )
     fabric: str | None = running(
         default=None,
         choices=("emulation", "simulator"),
-        help="default: emulation where this machine can, else simulator",
+        help="fabric to run on (default: emulation if this machine supports it, otherwise the "
+        "simulator)",
     )
 
 
@@ -80,7 +82,9 @@ class SwitchesOptions(FabricOptions):
     """The options for a workload that runs on switches only."""
 
     fabric: str | None = running(
-        default=None, choices=("emulation",), help="it runs on real switches only"
+        default=None,
+        choices=("emulation",),
+        help="fabric to run on; only emulation (real switches) is supported",
     )
 
 
@@ -91,7 +95,7 @@ class FabricOrNoneOptions(FabricOptions):
     fabric: str = running(
         default="none",
         choices=("none", "emulation", "simulator"),
-        help="where to carry the plan out (default {default}: it is shown, and nothing is kept)",
+        help="fabric to run the plan on (default: {default}; the plan is shown, not stored)",
     )
 
 
@@ -132,6 +136,14 @@ def _declared(workload: Work) -> list[type]:
     return [kind for kind in kinds if kind is not None]
 
 
+def _live_view(workload: Work, plan: object) -> Callable[[], RunView] | None:
+    """Return the function that makes the first view of the live page, or None."""
+    if workload.view is None:
+        return None
+    _, make_view = workload.view(plan)
+    return make_view
+
+
 def run(name: str, workload: Work, args: argparse.Namespace) -> int:
     """Run the command of a workload: plan, run, judge, store and print.
 
@@ -168,7 +180,7 @@ def run(name: str, workload: Work, args: argparse.Namespace) -> int:
     machines = machines_request(args, fabric) if workload.spreads else None
     if machines is not None and not runner.spreads:
         raise InputError("--machines: this run goes on one machine only; leave it out")
-    start_live(args, None if runner.view is None else runner.view(plan)[1])
+    start_live(args, _live_view(runner, plan))
     if fabric == "emulation":
         enter_unless_elsewhere(machines)
     notes = [""] * len(plans)
@@ -295,8 +307,9 @@ def _report(
         closing = workload.closing(judgement)
         show_parts([*closing, verdict_line(verdict), *place_lines(directory)])
     else:
-        shown = () if workload.shown is None else workload.shown(document)
-        show_parts([*shown, *check_lines(verdict), *place_lines(directory)])
+        if workload.shown is not None:
+            show_parts(workload.shown(document))
+        show_parts([*check_lines(verdict), *place_lines(directory)])
     return verdict.exit_code
 
 

@@ -29,33 +29,47 @@ class DownloadOptions:
     """
 
     network: NetworkLike = option(
-        kw_only=False, positional=True, metavar="NETWORK", help="catalogue name or file"
+        kw_only=False,
+        positional=True,
+        metavar="NETWORK",
+        help="network: a catalogue name (see testbed topology list) or a file",
     )
-    source: str = ends(kw_only=False, flag="--from", metavar="NODE", help="where the file is")
-    sink: str = ends(
-        kw_only=False, flag="--to", metavar="NODE", help="the switch before the last mile"
+    source: str = ends(
+        kw_only=False, flag="--from", metavar="NODE", help="node that sends the file"
     )
-    last_mile_rate_bps: float = ends(default="8Mbps", kind=kinds.rate_bps, help="of the last mile")
-    file_bytes: int = sent(default="4MB", kind=kinds.bytes_up_to(MAX_BYTES), help="of the file")
+    sink: str = ends(kw_only=False, flag="--to", metavar="NODE", help="switch before the last mile")
+    last_mile_rate_bps: float = ends(
+        default="8Mbps", kind=kinds.rate_bps, help="rate of the last mile"
+    )
+    file_bytes: int = sent(
+        default="4MB", kind=kinds.bytes_up_to(MAX_BYTES), help="size of the file"
+    )
     constant_rate: bool = sent(
         default=False,
-        help="the rival: a sender that never raises its rate; judged against what a sender that "
-        "does would take",
+        help="send at a constant rate (for comparison); the verdict compares the duration with "
+        "that of an adaptive sender",
     )
-    routing: str = routed(default="capillary", metavar="METHOD", help="as of testbed route")
-    code: str = coded(default="raptorq", help="raptorq or reed-solomon, or a plug-in's")
+    routing: str = routed(
+        default="capillary", metavar="METHOD", help="routing method, see testbed route"
+    )
+    code: str = coded(
+        default="raptorq", help="erasure code: raptorq, reed-solomon, or one of a plug-in"
+    )
     block_symbols: int | None = coded(
         default=None,
         kind=kinds.large_block_packets,
         metavar="K",
-        help="source symbols a block (default 500, Reed-Solomon 128)",
+        help="source symbols per block (default: 500; Reed-Solomon: 128)",
     )
     symbol_bytes: int = option(
-        default=1024, kind=kinds.symbol_bytes, listed=False, help="of the payload of a packet"
+        default=1024, kind=kinds.symbol_bytes, listed=False, help="bytes of payload per packet"
     )
     faults: FaultsLike | None = failing(
         default=None,
         metavar=f"none|{FAULT_WORDS}|FILE",
-        help="as in s1-s2@1-3, or a JSON file as of testbed stream",
+        help="links that fail, as in s1-s2@1-3, or a JSON file as for testbed stream (default: "
+        "the link with the highest load fails for the middle half)",
     )
-    seed: int = running(default=1, kind=kinds.seed, help="seed of labels, faults and content")
+    seed: int = running(
+        default=1, kind=kinds.seed, help="seed of labels, faults and packet contents"
+    )

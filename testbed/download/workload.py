@@ -12,10 +12,10 @@ from testbed.model.workload import Workload, lazily
 from topologies import Json
 
 DESCRIPTION = (
-    "Send a file in large coded blocks from one node to a host behind a last mile of the given "
-    "rate (Gabrielyan 2007, section 4.3.3). The sender raises its rate by what the failing links "
-    "lose, so that the last mile stays full wherever a path is left. By default the most loaded "
-    "link is down for the middle half of the download."
+    "Send a file in large coded blocks from a node to a host behind a last mile of a given rate "
+    "(Gabrielyan 2007, section 4.3.3). The sender raises its rate by what failed links lose, so "
+    "that the last mile stays full as long as a path is left. By default, the link with the "
+    "highest load is down for the middle half of the download."
 )
 _BUILD = lazily("testbed.download.planning:build_download")
 

@@ -75,15 +75,14 @@ class NacOptions:
         default="3.975e-7",
         kind=_BELOW_1_S,
         flag="--control-delay",
-        help="t_f, a control packet's hop",
+        help="time t_f of a control packet per hop",
     )
     retry_s: float | None = option(
         default=None,
         kind=_BELOW_1_S,
         flag="--retry-interval",
-        help="until a blocked router identifies itself again (default (n + 1) t_f on a ring of n, "
-        "4 k t_f on a "
-        "k-torus)",
+        help="time until a blocked router identifies itself again (default: (n + 1) t_f on a "
+        "ring of n routers, 4 k t_f on a k-torus)",
     )
     repeat_when_full: bool = option(
         default=True, help="repeat identification packets while the avoidance buffer is full"
@@ -91,48 +90,50 @@ class NacOptions:
     own_request: bool = option(
         flag="--avoidance-requests",
         default=True,
-        help="the avoidance buffer asks the crossbar for itself",
+        help="let the avoidance buffer request the crossbar by itself",
     )
     reserve: bool = option(
-        flag="--reserve-slot", default=True, help="a freed slot is kept for the cycle"
+        flag="--reserve-slot", default=True, help="reserve a freed slot for the cycle"
     )
     stop_local: bool = option(
         flag="--throttle-injection",
         default=True,
-        help="local injection stops while a router is blocked or recovering",
+        help="stop local injection while a router is blocked or recovering",
     )
     recovery_run: bool = option(
-        flag="--recovery-signal", default=True, help="the recovery signal goes round the cycle"
+        flag="--recovery-signal", default=True, help="send the recovery signal round the cycle"
     )
     slack: int = option(
         default=0,
         kind=kinds.packets_of_slack,
-        help="act N packets before a buffer is full, the variant of 4.3",
+        help="react N packets before a buffer is full (variant of section 4.3; default: {default})",
     )
     strict_slot: bool = option(
         flag="--slot-until-tail",
         default=False,
         negated=True,
-        help="the avoidance buffer is in use until the tail of its packet has left",
+        help="treat the avoidance buffer as in use until the tail of its packet has left",
     )
     stop_output: bool = option(
         flag="--throttle-output",
         default=False,
         negated=True,
-        help="an output that a blocked input asks for is closed from detection on (stop_st, 4.2.1)",
+        help="close an output that a blocked input requests from detection on (stop_st, section "
+        "4.2.1)",
     )
     identify_anew: bool = option(
         flag="--reidentify",
         default=False,
         negated=True,
-        help="each router that the recovery signal reaches identifies the cycle by itself (4.2.3)",
+        help="let each router that the recovery signal reaches identify the cycle again "
+        "(section 4.2.3)",
     )
     ask_anew: bool = option(
         flag="--reroute-heads",
         default=False,
         negated=True,
-        help="when a cable fails or works again, heads of inputs leave out their escape paths (not "
-        "in the document)",
+        help="route the heads of inputs again without their escape paths when a cable fails or "
+        "is repaired (not in the document)",
     )
 
     def __post_init__(self) -> None:
@@ -199,62 +200,73 @@ class FtDrbOptions:
         flag="--max-paths",
         default=4,
         kind=kinds.simulated_paths,
-        help="most alternative paths of a pair",
+        help="maximum number of alternative paths per pair",
     )
     first_paths: int = option(
         flag="--initial-paths",
         default=1,
         kind=kinds.simulated_paths,
-        help="paths that a metapath starts with",
+        help="number of paths with which a metapath starts",
     )
     marking: str = option(
         default="ack",
         choices=("ack", "clock", "hybrid"),
-        help="a link is permanent after notifications in a row (default), after a time without a "
-        "latency ACK, or "
-        "either",
+        help="rule for a permanent failure: consecutive notifications (ack), a time without a "
+        "latency ACK (clock), or either (hybrid)",
     )
     notifications: int = option(
-        default=5, kind=kinds.occurrences, help="in a row, that mark a link"
+        default=5,
+        kind=kinds.occurrences,
+        help="number of consecutive notifications that mark a link as failed",
     )
     marking_s: float = option(
-        default=0.05, kind=kinds.search_limit, flag="--marking-time", help="of marking by clock"
+        default=0.05,
+        kind=kinds.search_limit,
+        flag="--marking-time",
+        help="time without a latency ACK that marks a link (marking by clock)",
     )
     probing: str = option(
         default="request",
         choices=("request", "clock", "hybrid"),
-        help="when failed paths are probed: once every N messages (default), periodically, or both",
+        help="rule for probing failed paths: once every N messages (request), periodically "
+        "(clock), or both (hybrid)",
     )
-    probe_every: int = option(default=100, kind=kinds.simulated_interval, help="one in N messages")
+    probe_every: int = option(
+        default=100, kind=kinds.simulated_interval, help="probe with one in N messages"
+    )
     probe_s: float = option(
-        default=0.05, kind=kinds.short, flag="--probe-period", help="of probing by clock"
+        default=0.05,
+        kind=kinds.short,
+        flag="--probe-period",
+        help="time between two probes (probing by clock)",
     )
     probes: str = option(
         default="message",
         choices=("message", "synthetic"),
-        help="the message itself tries the marked path (default), or a separate small packet",
+        help="packet that probes a failed path: the message itself, or a separate small packet "
+        "(synthetic)",
     )
     notifier: str = option(
         flag="--failure-notifier",
         default="router",
         choices=("router", "destination"),
-        help="who tells the source of a failure",
+        help="sender of the notification of a failure to the source",
     )
     link_up: str = option(
         flag="--repair-detection",
         default="probe",
         choices=("probe", "router"),
-        help="who detects a repaired link: probes (default) or its router",
+        help="detector of a repaired link: probes, or the router of the link",
     )
     reuse_notifications: bool = option(
         flag="--notification-reuse",
         default=False,
-        help="hosts on a notification's path learn from it",
+        help="let hosts on the path of a notification use it too",
     )
     notify_queued: bool = option(
         flag="--notify-queued-sources",
         default=False,
-        help="notify the sources of all that waits for a failed link",
+        help="notify the sources of all packets that wait for a failed link",
     )
     threshold: float = option(
         flag="--latency-threshold",
@@ -262,7 +274,7 @@ class FtDrbOptions:
         default="4",
         kind=kinds.times_zero_load,
         metavar="X",
-        help="Thl over the zero-load latency of the pair",
+        help="threshold Thl, as a multiple of the pair's latency without load",
     )
     tolerance: float = option(
         flag="--latency-tolerance",
@@ -270,39 +282,38 @@ class FtDrbOptions:
         default=0.25,
         kind=kinds.share,
         metavar="X",
-        help="Tol over Thl",
+        help="tolerance Tol, as a fraction of Thl",
     )
     averaging: int = option(
         flag="--latency-smoothing",
         default=8,
         kind=kinds.whole(1, 1000),
-        help="a latency moves its path's mean by 1/N",
+        help="weight 1/N of a new latency in the mean of its path",
     )
     hysteresis: bool = option(
         default=True,
-        help="give a path up only where those left are below Thl - Tol without it (default yes; "
-        "no: Algorithm "
-        "3.3 to the letter)",
+        help="give up a path only if the remaining paths stay below Thl - Tol without it "
+        "(default: yes; no: exactly Algorithm 3.3)",
     )
-    ack_bytes: int = option(default=64, kind=kinds.bytes_up_to(65535), help="of every ACK")
+    ack_bytes: int = option(default=64, kind=kinds.bytes_up_to(65535), help="size of every ACK")
     ack_buffers: str = option(
         default="own",
         choices=("own", "shared"),
-        help="ACKs have buffers of their own (default), or wait with messages",
+        help="buffers of ACKs: separate ones (own), or those of messages (shared)",
     )
     header_bytes: int = option(
         default=0,
         kind=replace(kinds.bytes_up_to(255), least=0),
-        help="that FT-DRB's header adds to every message",
+        help="bytes that the header of FT-DRB adds to every message",
     )
     always: bool = option(
-        default=True, flag="--always-metapaths", help="for pairs without failures too"
+        default=True, flag="--always-metapaths", help="use metapaths for pairs without failures too"
     )
     hop_cap_diameters: int = option(
         default=16,
         kind=kinds.diameters,
         flag="--hop-limit",
-        help="diameters that make a livelock",
+        help="number of network diameters after which a packet counts as livelocked",
     )
 
     def __post_init__(self) -> None:
@@ -335,60 +346,67 @@ class RouterOptions:
     """
 
     model: str = routed(
-        default="booksim", choices=("booksim", "thesis"), help="delays and buffers of a hop"
+        default="booksim",
+        choices=("booksim", "thesis"),
+        help="model of a hop: its delays and buffers",
     )
     switching: str = routed(
         default="cut-through",
         choices=("cut-through", "store-and-forward"),
-        help="packets leave a router as soon as they begin to arrive (default), or once they are "
-        "whole",
+        help="time at which a packet may leave a router: when its head has arrived "
+        "(cut-through), or when it has arrived completely",
     )
     router_delay_s: float | None = routed(
         default=None,
         kind=_BELOW_1_S,
-        help="of a packet's head, in each router (default the model's)",
+        help="delay of a packet's head in each router (default: that of the model)",
     )
     deadlock: str = routed(
         flag="--deadlock-avoidance",
         default="none",
         choices=("none", "nac", "virtual-channels", "bubble", "disha"),
-        help="how deadlocks are avoided, or recovered from",
+        help="method of avoiding deadlocks, or of recovering from them",
     )
     virtual_channels: int | None = routed(
         default=None,
         kind=kinds.virtual_channels,
-        help="of every link (default 2 with a dateline, else 1)",
+        help="number of virtual channels per link (default: 2 with a dateline, otherwise 1)",
     )
     link_bps: float = ends(
         flag="--link-rate",
         default="2Gbps",
         kind=LINK_RATE,
-        help="of every link",
+        help="rate of every link",
     )
-    packet_bytes: int = sent(default=2048, kind=kinds.bytes_up_to(10**9))
+    packet_bytes: int = sent(
+        default=2048, kind=kinds.bytes_up_to(10**9), help="size of a packet, in bytes"
+    )
     buffer_bytes: int = routed(
-        default=4096, kind=kinds.bytes_up_to(10**9), help="of every (virtual) channel"
+        default=4096, kind=kinds.bytes_up_to(10**9), help="buffer size of every (virtual) channel"
     )
-    arbitration: str = routed(default="round-robin", choices=("round-robin", "fifo"))
+    arbitration: str = routed(
+        default="round-robin",
+        choices=("round-robin", "fifo"),
+        help="order in which inputs get an output",
+    )
     timeout_s: float = option(
         default=1e-4,
         kind=kinds.times(0, MAX_TIMER_S, above=True),
         listed=False,
-        help="the first packet of an input waits so long before it is taken for deadlocked "
-        '("disha")',
+        help='time after which the first packet of an input counts as deadlocked ("disha")',
     )
     watchdog_s: float = option(
         default=0.01,
         kind=_LASTING,
         listed=False,
-        help="so long without a packet having moved counts as no progress",
+        help="time without any movement of packets that counts as no progress",
     )
     drain_s: float = option(
         default=1.0,
         kind=_LASTING,
         listed=False,
-        help="so long after the last message packets may still arrive; what has not arrived then "
-        "is undelivered",
+        help="time after the last message in which packets may arrive; later ones count as "
+        "undelivered",
     )
     ft_drb: FtDrbOptions = nested(
         default_factory=FtDrbOptions,

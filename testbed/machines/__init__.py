@@ -1,1 +1,1 @@
-"""One emulated network over several machines: where its nodes lie, and whose clock said what."""
+"""One emulated network that is spread over several machines: its placement, clocks and reports."""

@@ -1,4 +1,4 @@
-"""What a user asks of a run over several machines: which, how many, and where the nodes lie; pure."""
+"""Options of a run over several machines: which machines, how many, and the placement of nodes."""
 
 from dataclasses import dataclass
 
@@ -6,17 +6,27 @@ from testbed.errors import InputError
 from testbed.model.json_values import parse_json
 from topologies import Json, JsonObject
 
+# Limit on the machines that one computer stands in for. Each is a Dask worker, a switch daemon and
+# a controller.
 MAX_LOCAL_MACHINES = 16
-"""Machines that one machine stands for: each is a Dask worker, a switch daemon and a controller."""
+# Time for a machine to start, in seconds. After that the run ends and names the machine.
 START_S = 60.0
-"""A machine that has not come up by then is named, and the run ends."""
+# Default name of the interface that connects the machines.
 UNDERLAY = "underlay"
 
 
 @dataclass(frozen=True, kw_only=True)
 class TlsFiles:
-    """How to speak to a scheduler elsewhere: files of its authority, of our certificate and its key (None: those that
-    Dask's configuration names), or ``without_tls``: plain TCP, whoever may reach it."""
+    """The certificates for the connection to a Dask scheduler on another machine.
+
+    A path that is None is taken from the configuration of Dask.
+
+    Attributes:
+        ca: File of the certificate authority.
+        cert: File of our certificate.
+        key: File of the private key of our certificate.
+        without_tls: Connect over plain TCP, without authentication.
+    """
 
     ca: str | None = None
     cert: str | None = None
@@ -25,17 +35,23 @@ class TlsFiles:
 
     @property
     def named(self) -> bool:
-        """Whether any file is given."""
+        """True if any file is named."""
         return any(path is not None for path in (self.ca, self.cert, self.key))
 
 
 @dataclass(frozen=True, kw_only=True)
 class MachinesRequest:
-    """``scheduler``: the address of a Dask scheduler whose workers are the machines, None: ``count`` machines here.
+    """The machines that a run uses.
 
-    ``underlay``: the machines' interface towards each other. ``start_s``: how long they may take to come up. ``place``:
-    a document of ``parse_placement``, None: the network is cut by what the machines say they can carry.
-    ``encrypt``: what crosses goes through WireGuard. ``tls``: for the scheduler's link.
+    Attributes:
+        count: Number of machines on this computer; 0 if ``scheduler`` is given.
+        scheduler: Address of a Dask scheduler whose workers are the machines, or None.
+        underlay: Name of the interface that connects the machines.
+        start_s: Time for the machines to start, in seconds.
+        place: A document for ``parse_placement``. If it is None, the network is partitioned by the
+            number of processors of each machine.
+        encrypt: Send the traffic between machines through WireGuard.
+        tls: Certificates for the connection to the scheduler.
     """
 
     count: int
@@ -48,7 +64,12 @@ class MachinesRequest:
 
 
 def parse_machines(text: str) -> MachinesRequest:
-    """``4``, ``tls://host:8786`` or ``tcp://host:8786``. InputError for anything else.
+    """Parse a number of machines (``4``) or the address of a scheduler (``tls://host:8786``).
+
+    An address may also begin with ``tcp://``.
+
+    Raises:
+        InputError: The text is neither.
 
     >>> parse_machines("2").count, parse_machines("tcp://h:8786").scheduler
     (2, 'tcp://h:8786')
@@ -58,13 +79,22 @@ def parse_machines(text: str) -> MachinesRequest:
     if text.isdecimal() and 1 <= int(text) <= MAX_LOCAL_MACHINES:
         return MachinesRequest(count=int(text))
     raise InputError(
-        f"machines {text!r}: give 1 to {MAX_LOCAL_MACHINES} machines on this one, or a Dask scheduler, tls://HOST:PORT"
+        f"machines {text!r}: give a number of machines from 1 to {MAX_LOCAL_MACHINES}, "
+        "or the address of a Dask scheduler, tls://HOST:PORT"
     )
 
 
 def parse_placement_text(text: str, where: str) -> JsonObject:
-    """The document of ``--machine-placement``. InputError where it is none."""
+    """Parse the file of ``--machine-placement``.
+
+    Args:
+        text: The contents of the file.
+        where: Name of the file, for messages.
+
+    Raises:
+        InputError: The text is not a JSON object.
+    """
     document = parse_json(text, where)
     if not isinstance(document, dict):
-        raise InputError(f'{where}: give {{"machines": [[node, ...], ...]}}, one list a machine')
+        raise InputError(f'{where}: give {{"machines": [[node, ...], ...]}}, one list per machine')
     return document

@@ -1,5 +1,4 @@
-"""Which tunnels each machine makes, so that every cable that crosses is made twice and agrees; a pure function of who
-stands where."""
+"""Tunnels that each machine creates, so that both ends of every crossing cable agree."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,26 +7,34 @@ from testbed.errors import CapabilityError
 from testbed.machines.partition import Placement
 from testbed.model.wiring import VXLAN_BYTES, Tunnel, Wiring, WiringPart
 
-MOST_CROSSING = 1 << 12
-"""Cables of one run that may cross: twelve bits of the identifier say which run, twelve which cable."""
-_PORTS, _PORT_CHOICES = 20_000, 10_000
+# Limit on the crossing cables of a run. Of the 24 bits of a VXLAN network identifier, twelve number
+# the run and twelve the cable.
+MAX_CROSSING_CABLES = 1 << 12
+_FIRST_PORT = 20_000
+_PORT_CHOICES = 10_000
 
 
 def tunnel_port(run: int) -> int:
-    """The tunnels' UDP port, the same on all machines; the next one is the clocks'.
+    """Return the UDP port of a run's tunnels, the same on all machines.
+
+    The next port is that of the clocks.
 
     >>> tunnel_port(3)
     20006
     """
-    return _PORTS + 2 * (run % _PORT_CHOICES)
+    return _FIRST_PORT + 2 * (run % _PORT_CHOICES)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Carrier:
-    """What one machine's tunnels go through: an interface, its IPv4 address and MTU in bytes, and the tunnels' UDP port
-    there.
+    """The interface that carries the tunnels of one machine: the underlay, or WireGuard over it.
 
-    ``framed``: packets on it have Ethernet headers. It is the underlay itself, or WireGuard's interface over it.
+    Attributes:
+        interface: Name of the interface.
+        address: Its IPv4 address.
+        mtu: Its MTU, in bytes.
+        port: UDP port of the tunnels.
+        framed: Whether its packets have Ethernet headers.
     """
 
     interface: str
@@ -40,49 +47,67 @@ class Carrier:
 def plan_parts(
     wiring: Wiring, placement: Placement, *, run: int, carriers: Sequence[Carrier]
 ) -> tuple[WiringPart, ...]:
-    """One part a machine. ``run``: a number that other runs on these machines do not have.
+    """Return the part of the wiring that each machine builds.
 
-    CapabilityError where more than ``MOST_CROSSING`` cables cross.
+    Args:
+        wiring: The wiring of the complete network.
+        placement: The machine of each node.
+        run: A number that no other run on these machines has.
+        carriers: The interface for tunnels of each machine.
+
+    Raises:
+        CapabilityError: More than ``MAX_CROSSING_CABLES`` cables cross between machines.
     """
     crossing = placement.crossing(wiring)
-    if len(crossing) > MOST_CROSSING:
+    if len(crossing) > MAX_CROSSING_CABLES:
         raise CapabilityError(
-            f"{len(crossing)} cables cross between machines, at most {MOST_CROSSING}; place nodes so that fewer do"
+            f"{len(crossing)} cables cross between machines, at most {MAX_CROSSING_CABLES}; "
+            "place nodes so that fewer do"
         )
-    machine = placement.device_machines(wiring)
+    machine_of = placement.device_machines(wiring)
     tunnels: list[dict[int, Tunnel]] = [{} for _ in carriers]
     for number, index in enumerate(crossing):
-        vni = (run % 4095 + 1) << 12 | number
-        a, b = machine[wiring.cables[index].a], machine[wiring.cables[index].b]
-        tunnels[a][index] = Tunnel(vni=vni, remote=carriers[b].address)
-        tunnels[b][index] = Tunnel(vni=vni, remote=carriers[a].address)
-    return tuple(
-        WiringPart(
-            devices=frozenset(name for name, where in machine.items() if where == number),
+        # Run numbers begin with 1, so that the identifier is never 0.
+        identifier = (run % 4095 + 1) << 12 | number
+        a = machine_of[wiring.cables[index].a]
+        b = machine_of[wiring.cables[index].b]
+        tunnels[a][index] = Tunnel(vni=identifier, remote=carriers[b].address)
+        tunnels[b][index] = Tunnel(vni=identifier, remote=carriers[a].address)
+    parts: list[WiringPart] = []
+    for number, carrier in enumerate(carriers):
+        devices = [device for device, machine in machine_of.items() if machine == number]
+        part = WiringPart(
+            devices=frozenset(devices),
             tunnels=tunnels[number],
             underlay=carrier.interface,
             local=carrier.address,
             port=carrier.port,
             framed=carrier.framed,
         )
-        for number, carrier in enumerate(carriers)
-    )
+        parts.append(part)
+    return tuple(parts)
 
 
 def require_room(mtu: int, machine: str, underlay_mtu: int, encryption_bytes: int = 0) -> None:
-    """CapabilityError, with the figures, where a packet of the inner MTU does not fit into the underlay's with a
-    tunnel's headers.
+    """Check that a packet of the tunnels fits into the underlay together with its headers.
 
-    ``encryption_bytes``: what encryption puts around those.
+    Args:
+        mtu: MTU of the emulated network, in bytes.
+        machine: Name of the machine, for the message.
+        underlay_mtu: MTU of the underlay, in bytes.
+        encryption_bytes: Number of bytes that encryption adds.
+
+    Raises:
+        CapabilityError: The packet does not fit.
     """
-    needed = VXLAN_BYTES + encryption_bytes
-    if underlay_mtu < mtu + needed:
-        why = (
-            f" ({VXLAN_BYTES} of VXLAN, {encryption_bytes} of WireGuard)"
-            if encryption_bytes
-            else ""
-        )
-        raise CapabilityError(
-            f"{machine}: its interface towards the others carries {underlay_mtu} bytes, and tunnels of MTU {mtu} need "
-            f"{mtu + needed}{why}; raise it there, or give --mtu {underlay_mtu - needed}"
-        )
+    overhead = VXLAN_BYTES + encryption_bytes
+    if underlay_mtu >= mtu + overhead:
+        return
+    reason = ""
+    if encryption_bytes:
+        reason = f" ({VXLAN_BYTES} of VXLAN, {encryption_bytes} of WireGuard)"
+    raise CapabilityError(
+        f"{machine}: the MTU of its interface towards the other machines is {underlay_mtu} bytes, "
+        f"and tunnels of MTU {mtu} need {mtu + overhead}{reason}; "
+        f"raise it, or give --mtu {underlay_mtu - overhead}"
+    )

@@ -44,41 +44,41 @@ class MetapathOptions:
         flag="--failure-notifier",
         default="both",
         choices=get_args(Notify),
-        help="who reports a failed link",
+        help="sender of the report about a failed link",
     )
     link_up: LinkUp = option(
         flag="--repair-detection",
         default="probe",
         choices=get_args(LinkUp),
-        help="how a repair is detected",
+        help="detector of a repaired link",
     )
     paths: int = option(
         flag="--max-paths",
         default=4,
         kind=kinds.metapath_paths,
-        help="paths of a metapath at most (default {default})",
+        help="maximum number of paths of a metapath (default: {default})",
     )
     first_paths: int = option(
         flag="--initial-paths",
         default=1,
         kind=kinds.metapath_paths,
-        help="paths with which a metapath starts (default {default})",
+        help="number of paths with which a metapath starts (default: {default})",
     )
     notifications: int = option(
         default=5,
         kind=kinds.occurrences,
-        help="number of notifications in a row that mark a cable as failed (default {default})",
+        help="number of consecutive notifications that mark a cable as failed (default: {default})",
     )
     probe_every: int = option(
         default=100,
         kind=kinds.probe_interval,
-        help="one diverted packet in N tries the minimal path (default {default})",
+        help="send one diverted packet in N over the minimal path (default: {default})",
     )
     silence_s: float = option(
         default="60ms",
         kind=kinds.silence,
         flag="--loss-timeout",
-        help="time after which a packet counts as missing (default {default})",
+        help="time after which a packet counts as missing (default: {default})",
     )
     threshold: float = option(
         default="2",
@@ -86,7 +86,7 @@ class MetapathOptions:
         flag="--latency-threshold",
         short=("--thl",),
         metavar="X",
-        help="target latency Thl, as a multiple of the latency without load (default {default})",
+        help="threshold Thl, as a multiple of the latency without load (default: {default})",
     )
     tolerance: float = option(
         default=0.4,
@@ -94,7 +94,7 @@ class MetapathOptions:
         flag="--latency-tolerance",
         short=("--tol",),
         metavar="X",
-        help="tolerance, a fraction of Thl (default {default})",
+        help="tolerance Tol, as a fraction of Thl (default: {default})",
     )
     smoothing: float = option(
         default=0.125,
@@ -123,24 +123,35 @@ class MetapathPlanOptions:
         max_faults: Maximum number of faults of "each-link".
     """
 
-    network: NetworkLike = option(kw_only=False, help="a catalogue name or a file")
-    source: str = option(kw_only=False, metavar="NODE", help="the node that sends")
-    sink: str = option(kw_only=False, metavar="NODE", help="the node that receives")
+    network: NetworkLike = option(
+        kw_only=False, help="network: a catalogue name (see testbed topology list) or a file"
+    )
+    source: str = option(kw_only=False, metavar="NODE", help="node that sends")
+    sink: str = option(kw_only=False, metavar="NODE", help="node that receives")
     routing: Routing = option(
-        default="ft-drb", choices=ROUTINGS, help="ft-drb, single or recomputed"
+        default="ft-drb", choices=ROUTINGS, help="routing method: ft-drb, single or recomputed"
     )
-    rate_pps: float = option(default=1000.0, help="packets a second (default {default})")
-    packet_bytes: int = option(default=256, help="payload of each packet (default {default})")
+    rate_pps: float = option(default=1000.0, help="packets per second (default: {default})")
+    packet_bytes: int = option(
+        default=256, help="payload of each packet, in bytes (default: {default})"
+    )
     faults: FaultsLike = option(
-        default=EACH_LINK, help='"each-link" (default), "none", a file, texts or values'
+        default=EACH_LINK,
+        help='links that fail: "each-link" (default), "none", a file, texts or values',
     )
-    fault_kind: FaultKind = option(default="down", help="of each-link")
+    fault_kind: FaultKind = option(
+        default="down", help="kind of failure (each-link only; default: {default})"
+    )
     max_faults: int | None = option(
-        default=None, kind=kinds.count, help="of each-link (default: as many as there are)"
+        default=None,
+        kind=kinds.count,
+        help="maximum number of links that fail (each-link only; default: all)",
     )
     duration_s: float | None = option(
-        default=None, kind=kinds.duration, help="default: until the last fault has been answered"
+        default=None,
+        kind=kinds.duration,
+        help="duration of the stream (default: until the sender has reacted to the last fault)",
     )
-    background_bps: float = option(default=0.0, help="TCP next to the stream")
+    background_bps: float = option(default=0.0, help="rate of TCP traffic beside the stream")
     options: MetapathOptions = nested(default_factory=MetapathOptions)
-    seed: int = option(default=1, kind=kinds.seed, help="of the draws among paths")
+    seed: int = option(default=1, kind=kinds.seed, help="seed of the random choice of paths")

@@ -25,8 +25,10 @@ class SearchOptions:
         flag="--scheduling",
         choices=SCHEDULERS.names,
         metavar="METHOD",
-        help=", ".join(SCHEDULERS.names()),
+        help=f"scheduling method: {', '.join(SCHEDULERS.names())}",
         only=(_SEARCH,),
     )
-    time_limit_s: float = sought(default="60", only=(_SEARCH,))
-    seed: int = running(default=1, kind=kinds.seed, help="random seed")
+    time_limit_s: float = sought(
+        default="60", help="time limit of the search for a schedule, in seconds", only=(_SEARCH,)
+    )
+    seed: int = running(default=1, kind=kinds.seed, help="seed of all random choices")

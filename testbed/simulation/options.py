@@ -76,27 +76,27 @@ class SimulationOptions(RouterOptions):
         kw_only=False,
         positional=True,
         metavar="NETWORK",
-        help="a catalogue name (torus:8x8, ring:8, fat-tree:4,3, ...) or a file",
+        help="network: a catalogue name (torus:8x8, ring:8, fat-tree:4,3, ...) or a file",
     )
     link_bps: float | None = ends(  # type: ignore[assignment]
         flag="--link-rate",
         default=None,
         kind=LINK_RATE,
-        help="of every link (default: each its capacity in the network's file; 2 Gbit/s in the "
-        "catalogue)",
+        help="rate of every link (default: its capacity in the network's file; 2 Gbit/s for a "
+        "catalogue name)",
     )
     pattern: str = sent(
         default="uniform",
         only=(_PATTERN,),
-        help="uniform, bit-reversal, shuffle, butterfly, transpose, complement, tornado, scatter, "
-        "gather",
+        help="destinations of messages: uniform, bit-reversal, shuffle, butterfly, transpose, "
+        "complement, tornado, scatter or gather",
     )
     traffic: Json | str | None = sent(
         default=None,
         metavar="FILE",
-        help='messages or a schedule instead: {"messages": [...]}, {"transfers": ...} or '
-        '{"frames": ...}; NAME.et: a '
-        "Chakra trace (NAME.0.et, NAME.1.et, ... or .et.json), whose messages wait for each other",
+        help='messages or a schedule instead of a pattern: {"messages": [...]}, {"transfers": '
+        '...} or {"frames": ...}; NAME.et: a Chakra trace (NAME.0.et, NAME.1.et, ... or '
+        ".et.json) with dependent messages",
     )
     load: float = sent(
         default=0.1,
@@ -104,74 +104,74 @@ class SimulationOptions(RouterOptions):
         kind=kinds.load,
         metavar="FRACTION",
         only=(_PATTERN, _ONE_LOAD, _LOAD),
-        help="of a link (the slowest of a host), that every sender offers on average",
+        help="mean load that every sender offers, as a fraction of its slowest link",
     )
     packet_rate_pps: float | None = sent(
         default=None,
         kind=kinds.sending_rate,
         only=(_PATTERN, _ONE_LOAD),
-        help="of every sender instead, in packets a second",
+        help="mean packet rate of every sender, instead of --load",
     )
     loads: Sequence[float] | str | None = sent(
         default=None,
         metavar="A:B:STEP",
         only=(_LOADS,),
-        help="one after another instead, as in 0.1:0.9:0.1; drawn over the load",
+        help="range of loads to simulate one after another, instead of --load, as in 0.1:0.9:0.1",
     )
     injection: str = sent(
         default="poisson",
         choices=("poisson", "periodic", "burst"),
         only=(_PATTERN,),
-        help="when messages are made",
+        help="process by which messages are generated",
     )
     burst_length: int = sent(
         default=1,
         kind=kinds.count,
         only=(_PATTERN, _BURST),
-        help="messages a burst (with --injection burst)",
+        help="messages per burst (--injection burst only; default: {default})",
     )
     synchronised: bool = sent(
         default=False,
         only=(_PATTERN, _NOT_POISSON),
-        help="all senders at the same moments (periodic and burst)",
+        help="let all senders generate messages at the same times (periodic and burst only)",
     )
     duration_s: float | None = sent(
         default=None,
         kind=kinds.simulated,
-        help="how long messages are generated (default: about 1500 messages per node, at most 1 s)",
+        help="time during which messages are generated (default: about 1500 messages per node, "
+        "at most 1 s)",
     )
     warm_up_s: float | None = sent(
         default=None,
         kind=kinds.warm_up,
-        help="messages made before do not count (default: a fifth of the duration)",
+        help="time after which messages are measured (default: a fifth of the duration)",
     )
     routing: str | None = routed(
         default=None,
         metavar="METHOD",
-        help="dor, d-mod-k, nca, table, shortest-path, ft-drb, up-down, odd-even, "
-        "minimal-adaptive, dateline, "
-        "distance-classes, valiant, ugal or a plug-in's (default: the network's own)",
+        help="routing method: dor, d-mod-k, nca, table, shortest-path, ft-drb, up-down, "
+        "odd-even, minimal-adaptive, dateline, distance-classes, valiant, ugal or one of a "
+        "plug-in (default: the network's method)",
     )
     faults: str | None = failing(
         default=None,
         metavar="none|LINK@START-STOP,...|FILE",
-        help="s0_0->s0_1@0.1-0.2,... (both directions; from the beginning and permanent where "
-        "times are left out), "
-        "a JSON file as for testbed stream, random:N, transient:N, intermittent:N, line:N, "
-        "square:N, L:N, U:N (legs of "
-        "N links), or trace:FILE (an LANL, FTA or PNNL table, plain or .gz)",
+        help="links that fail: s0_0->s0_1@0.1-0.2,... (both directions; without times: "
+        "permanently, from the beginning), a JSON file as for testbed stream, random:N, "
+        "transient:N, intermittent:N, line:N, square:N, L:N, U:N (legs of N links), or "
+        "trace:FILE (an LANL, FTA or PNNL table, plain or .gz)",
     )
     trace_system: str | None = failing(
         default=None,
         metavar="NAME",
         only=(_TRACE,),
-        help="whose failures of the table are meant (LANL, FTA)",
+        help="system of the trace whose failures are used (LANL and FTA only)",
     )
     trace_rule: str | None = failing(
         default=None,
         only=(_TRACE,),
-        help="which rows of an LANL table count: interconnect-hardware (default), network-column, "
-        "either",
+        help="rows of an LANL table that are used: interconnect-hardware (default), "
+        "network-column, or either",
     )
     trace_permanent: bool = failing(
         default=False, only=(_TRACE,), help="treat all failures of the trace as permanent"
@@ -181,9 +181,9 @@ class SimulationOptions(RouterOptions):
         only=(_TRACE,),
         help="skip rows of the trace that cannot be read; they are counted",
     )
-    seed: int = running(default=1, kind=kinds.seed, help="random seed")
+    seed: int = running(default=1, kind=kinds.seed, help="seed of all random choices")
     repetitions: int = running(
-        default=1, kind=kinds.some, help="runs with seeds SEED, SEED + 1, ..."
+        default=1, kind=kinds.some, help="number of runs, with seeds SEED, SEED + 1, ..."
     )
 
 

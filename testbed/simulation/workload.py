@@ -21,12 +21,10 @@ from topologies import Json, JsonObject
 
 DESCRIPTION = (
     "Simulate an interconnection network: virtual cut-through routers with finite buffers and "
-    "credits, on tori, "
-    "meshes, rings, fat trees or any other network. Packets move by dimension order, d-mod-k, "
-    "random ways up a fat "
-    "tree (nca), a table or FT-DRB; deadlocks are avoided by NAC, by virtual channels with a "
-    "dateline, or not at all "
-    "(then a watchdog reports them). docs/workloads/interconnect.md has the models of a hop."
+    "credits, on tori, meshes, rings, fat trees or any other network. Packets are routed by "
+    "dimension order, d-mod-k, random paths up a fat tree (nca), a table or FT-DRB. Deadlocks "
+    "are avoided by NAC or by virtual channels with a dateline, or are reported by a watchdog. "
+    "The models of a hop are described in docs/workloads/interconnect.md."
 )
 Rows = tuple[JsonObject, ...]
 

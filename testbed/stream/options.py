@@ -180,7 +180,7 @@ class StreamParameters:
         default=0.05,
         kind=kinds.share,
         only=(CODED,),
-        help="loss tolerated in steady state",
+        help="loss that the code repairs without any fault",
     )
     decoding_error_rate: float = coded(
         default=1e-5,
@@ -188,59 +188,66 @@ class StreamParameters:
         metavar="DER",
         kind=kinds.probability,
         only=(CODED,),
-        help="decoding error rate",
+        help="largest accepted share of undecodable blocks",
     )
     labels: LabelOrder = coded(
         flag="--label-order",
         default="stratified",
         choices=("stratified", "random"),
         only=(CODED,),
-        help="order of the labels",
+        help="order in which packets use the labels",
     )
     symbol_bytes: int = coded(
-        default=256, kind=kinds.symbol_bytes, help="length of a coded symbol in bytes"
+        default=256, kind=kinds.symbol_bytes, help="size of a coded symbol, in bytes"
     )
     playback_s: float = coded(
         default=None,
         flag="--playback-buffer",
         kind=kinds.buffering,
         only=(CODED,),
-        help="playback buffer (default 0.4 s, or the time of 4 blocks if that is longer)",
+        help="duration of the playback buffer (default: 0.4 s, or the duration of 4 blocks if "
+        "that is longer)",
     )
     most_overhead: float | None = coded(
         flag="--max-overhead",
         default=None,
         kind=kinds.overhead,
         only=(CODED,),
-        help="upper limit of (N - M) / M (default: what failures of the links can require)",
+        help="upper limit of (N - M) / M (default: enough for the failure of any link)",
     )
     hold_s: float = coded(
         default="2",
         flag="--hold-time",
         kind=kinds.holding,
         only=(CODED,),
-        help="time without losses after which redundancy falls (default {default} s)",
+        help="time without losses after which the redundancy is reduced (default: {default} s)",
     )
     report_interval_s: float = option(
-        default=0.1, listed=False, help="seconds from one loss report to the next"
+        default=0.1, listed=False, help="seconds between two loss reports"
     )
     report_packets: int = option(
-        default=100, listed=False, help="packets after which a report is sent sooner"
+        default=100,
+        listed=False,
+        help="number of packets after which a loss report is sent earlier",
     )
     block_size: int | None = coded(
         default=None,
         kind=kinds.fixed_block,
         metavar="N",
         only=(CODED, NOT_PROBING),
-        help="packets per block, M to 255, fixed for the whole run (default: N follows the losses)",
+        help="fixed number of packets per block, M to 255 (default: N follows the losses)",
     )
-    late_pps: float | None = option(default=None, listed=False, help="late parity packets a second")
-    diagnosis: bool = option(default=True, listed=False, help="the sender finds out what failed")
+    late_pps: float | None = option(
+        default=None, listed=False, help="late parity packets per second"
+    )
+    diagnosis: bool = option(
+        default=True, listed=False, help="let the sender find out which cables failed"
+    )
     label_multiplier: int = option(
-        default=None, listed=False, help="of the stratified order of labels"
+        default=None, listed=False, help="multiplier of the stratified order of labels"
     )
     label_slots: tuple[int, ...] = option(
-        default=(), listed=False, help="the order of equal slots of the label space"
+        default=(), listed=False, help="order of equal slots of the label space"
     )
 
     @property
@@ -302,14 +309,15 @@ class CodingOptions(StreamParameters):
         choices=tuple(PROFILES),
         presets=PROFILES,
         only=(CODED,),
-        help="voip, video: rate, M, symbol size, playback buffer",
+        help="preset of packet rate, M, symbol size and playback buffer",
     )
 
     code: Literal["reed-solomon", "none"] = coded(
         default="reed-solomon",
         choices=("reed-solomon", "none"),
         only=(CODED, NOT_PROBING),
-        help="none: send no parity, so that every lost packet stays lost (default {default})",
+        help="erasure code (default: {default}). With none, no parity is sent, and lost packets "
+        "are not repaired",
     )
 
     @property
@@ -355,10 +363,14 @@ class StreamOptions(CodingOptions):
         kw_only=False,
         positional=True,
         metavar="NETWORK",
-        help="catalogue name or file (testbed topology list)",
+        help="network: a catalogue name (see testbed topology list) or a file",
     )
-    source: str = ends(kw_only=False, flag="--from", metavar="NODE", help="where the stream starts")
-    sink: str = ends(kw_only=False, flag="--to", metavar="NODE", help="where the stream ends")
+    source: str = ends(
+        kw_only=False, flag="--from", metavar="NODE", help="node that sends the stream"
+    )
+    sink: str = ends(
+        kw_only=False, flag="--to", metavar="NODE", help="node that receives the stream"
+    )
     method: str = routed(default="capillary", listed=False, help="routing method")
     routing: str | None = routed(default=None, listed=False, help="another name of method")
     layers: int | None = routed(
@@ -366,39 +378,40 @@ class StreamOptions(CodingOptions):
         kind=kinds.count,
         metavar="K",
         only=(CODED, _CAPILLARY),
-        help="capillary: only the first K layers",
+        help="use only the first K layers (capillary routing only)",
     )
     duration_s: float | None = sent(
         default=None,
         kind=kinds.duration,
         metavar="S",
         only=(NOT_PROBING,),
-        help="default: until the last fault has been answered",
+        help="duration of the stream (default: until the sender has reacted to the last fault)",
     )
     faults: FaultsLike | EachLink | PoissonFaults = failing(
         default="each-link",
         metavar=f"each-link|none|poisson:...|{FAULT_WORDS}|FILE",
         only=(NOT_PROBING,),
-        help="default {default}; poisson:rate=R,lasts=S: every loaded cable fails R times a second "
-        "for S s; failures may overlap",
+        help="links that fail, and when (default: {default}). With poisson:rate=R,lasts=S, "
+        "every loaded cable fails R times per second for S seconds, and failures may "
+        "overlap",
     )
     fault_kind: FaultKind = failing(
         default="down",
         choices=("down", "blackhole", "loss"),
         only=(NOT_PROBING, _EACH_LINK),
-        help="each-link: how links fail",
+        help="kind of failure (each-link only; default: {default})",
     )
     fault_loss: float = failing(
         default=0.5,
         kind=kinds.fraction,
         metavar="FRACTION",
         only=(CODED, Only(when=_fails_each_link_by_loss, needs="--fault-kind loss")),
-        help="share of packets that --fault-kind loss loses",
+        help="loss rate of --fault-kind loss",
     )
     one_way: bool = failing(
         default=False,
         only=(CODED, NOT_PROBING, _EACH_LINK),
-        help="each-link: break only the loaded direction",
+        help="break only the direction that carries the stream (each-link only)",
     )
     precision: float = failing(
         flag="--loss-precision",
@@ -406,16 +419,18 @@ class StreamOptions(CodingOptions):
         kind=kinds.points,
         metavar="POINTS",
         only=(CODED, NOT_PROBING, _EACH_LINK),
-        help="each-link: precision of the measured loss, in percentage points",
+        help="precision of the measured loss, in percentage points",
     )
     links: int | None = failing(
         flag="--max-faults",
         default=None,
         kind=kinds.count,
         only=(NOT_PROBING, _EACH_LINK),
-        help="each-link: at most N links, evenly over their loads",
+        help="maximum number of links that fail, chosen evenly by load (each-link only)",
     )
-    seed: int = running(default=1, kind=kinds.seed, help="seed of labels, faults and content")
+    seed: int = running(
+        default=1, kind=kinds.seed, help="seed of labels, faults and packet contents"
+    )
 
     def __post_init__(self) -> None:
         _take_routing(self)
@@ -455,7 +470,8 @@ class StreamRunOptions:
         kind=kinds.rate_bps,
         only=(CODED, NOT_PROBING, _ONE_MACHINE),
         switches_only=True,
-        help="TCP traffic between the two ends at the same time (emulation; default none)",
+        help="rate of TCP traffic between the end points at the same time (emulation only; "
+        "default: none)",
     )
     queues: Literal["fifo", "priority"] = ends(
         flag="--queueing",
@@ -463,15 +479,15 @@ class StreamRunOptions:
         choices=("fifo", "priority"),
         only=(CODED, NOT_PROBING),
         switches_only=True,
-        help="queues of every link: one for all packets, or streams before TCP "
-        "(emulation; default {default})",
+        help="queueing on every link: one queue for all traffic (fifo), or streams before TCP "
+        "(emulation only; default: {default})",
     )
     mtu: int = ends(
         default=1500,
         kind=kinds.mtu_bytes,
         only=(CODED, NOT_PROBING),
         switches_only=True,
-        help="maximum size of an IP packet in bytes",
+        help="MTU of every interface, in bytes",
     )
     pcap: Sequence[str] = running(
         default=(),
@@ -479,7 +495,7 @@ class StreamRunOptions:
         metavar="LINK=FILE",
         only=(CODED, NOT_PROBING, _ONE_MACHINE),
         switches_only=True,
-        help="record a link, a->b=FILE (emulation)",
+        help="record the packets of link a->b in FILE (emulation only; repeatable)",
     )
 
 
@@ -511,10 +527,14 @@ class MobilityOptions(CodingOptions):
         positional=True,
         many=True,
         metavar="NETWORK",
-        help="a mobile network (manet:...), or one file for each frame",
+        help="mobile network (manet:...), or one file for each frame",
     )
-    source: str = ends(kw_only=False, flag="--from", metavar="NODE", help="where the stream starts")
-    sink: str = ends(kw_only=False, flag="--to", metavar="NODE", help="where the stream ends")
+    source: str = ends(
+        kw_only=False, flag="--from", metavar="NODE", help="node that sends the stream"
+    )
+    sink: str = ends(
+        kw_only=False, flag="--to", metavar="NODE", help="node that receives the stream"
+    )
     count: int = ends(
         default=20,
         flag="--frames",
@@ -529,23 +549,23 @@ class MobilityOptions(CodingOptions):
         default="5",
         kind=kinds.answering,
         metavar="S",
-        help="duration of a frame",
+        help="duration of each frame, in seconds",
     )
     warm_up_s: float = option(
-        default=0.8, listed=False, help="seconds before the first frame begins to count down"
+        default=0.8, listed=False, help="seconds from the start of the stream to the first frame"
     )
     handover: str = ends(
         default="break-before-make",
         choices=tuple(HANDOVERS),
         metavar="{break-before-make,make-before-break}",
-        help="the plan is replaced after links vanished without warning (default), "
-        "or before they do",
+        help="replace the routes after links have disappeared without warning "
+        "(break-before-make), or before they disappear",
     )
     method: str = routed(
         default="capillary",
         flag="--routing",
         metavar="METHOD",
-        help="routing method (default {default}; see testbed route)",
+        help="routing method, see testbed route (default: {default})",
     )
     routing: str | None = routed(default=None, listed=False, help="another name of method")
     layers: int | None = routed(
@@ -553,15 +573,19 @@ class MobilityOptions(CodingOptions):
         kind=kinds.few,
         metavar="K",
         only=(_CAPILLARY,),
-        help="capillary: the first K layers (default {default}; 0: all)",
+        help="use only the first K layers (capillary routing only; default: {default}; 0: all)",
     )
     rate_pps: float = coded(
         flag="--packet-rate", default="50", kind=kinds.rate_pps, help="source packets per second"
     )
     faults: FaultsLike | PoissonFaults = failing(
-        default="none", metavar="none|poisson:rate=R,lasts=S", help="random failures in addition"
+        default="none",
+        metavar="none|poisson:rate=R,lasts=S",
+        help="random failures besides the movement",
     )
-    seed: int = running(default=1, kind=kinds.seed, help="seed of labels, faults and content")
+    seed: int = running(
+        default=1, kind=kinds.seed, help="seed of labels, faults and packet contents"
+    )
 
     @property
     def usual_playback_s(self) -> float:

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 # The description of the command ``mobility``.
 MOVING = (
-    "Stream coded packets while the nodes of a network move, links come and go, and others fail "
-    "at random: the controller routes and splits again for each frame, and replaces the plan in "
-    "force."
+    "Stream coded packets while the nodes of a network move, links appear and disappear, and "
+    "other links fail at random. For each frame the controller computes the routes again and "
+    "replaces the active ones."
 )
 Runs = tuple[StreamMeasurements, ...]
 

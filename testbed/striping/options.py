@@ -86,20 +86,30 @@ class StripingOptions:
         kw_only=False,
         positional=True,
         metavar="NETWORK",
-        help="a network with hosts (swiss-t1, crossbar:8, ...) or a file",
+        help="network with hosts: a catalogue name (swiss-t1, crossbar:8, ...) or a file",
     )
     compute_nodes: int = ends(
         kw_only=False, kind=kinds.some, help="number of hosts that write or read"
     )
     io_nodes: int = ends(kw_only=False, kind=kinds.some, help="number of hosts that store the file")
-    stripe_unit: int = sent(default=200, kind=kinds.bytes_up_to(MAX_FILE_BYTES))
+    stripe_unit: int = sent(
+        default=200,
+        kind=kinds.bytes_up_to(MAX_FILE_BYTES),
+        help="size of a stripe unit, in bytes",
+    )
     file_bytes: int | None = sent(
         default=None,
         kind=kinds.bytes_up_to(MAX_FILE_BYTES),
-        help="default: 200 kB for each pair of hosts, at least 4 MB",
+        help="size of the file (default: 200 kB for each pair of hosts, at least 4 MB)",
     )
-    operation: Operation = sent(default="write", choices=get_args(Operation))
-    access: Access = sent(default="contiguous", choices=get_args(Access))
+    operation: Operation = sent(
+        default="write", choices=get_args(Operation), help="operations on the file"
+    )
+    access: Access = sent(
+        default="contiguous",
+        choices=get_args(Access),
+        help="parts of the file that each host accesses",
+    )
     access_block_bytes: int = sent(
         default=1000,
         kind=kinds.size_bytes,
@@ -108,7 +118,7 @@ class StripingOptions:
     )
     optimise: bool = routed(
         default=True,
-        help="gather the fragments of a call into one message per I/O node (default: yes)",
+        help="collect the fragments of a call in one message per I/O node (default: yes)",
     )
     disable: Sequence[Optimisation] = routed(
         default=(),
@@ -120,7 +130,7 @@ class StripingOptions:
         default="none",
         choices=("none", "liquid"),
         metavar="METHOD",
-        help="order of the transfers: none, liquid",
+        help="order of the transfers",
         only=(
             *_ONE_MACHINE,
             Only(when=_without_schedule, needs="a run without --schedule"),
@@ -129,25 +139,27 @@ class StripingOptions:
     schedule: str | Path | None = routed(
         default=None,
         metavar="FILE",
-        help="the pairs and time frames that testbed schedule NETWORK --pattern PAIRS --output"
-        " wrote",
+        help="pairs and time frames, as written by testbed schedule NETWORK --pattern PAIRS "
+        "--output",
         only=_ONE_MACHINE,
     )
     switching: Switching | None = routed(
         default=None,
         choices=("packet", "circuit"),
-        help="default: circuit if transfers are scheduled, otherwise packet",
+        help="kind of switching (default: circuit if transfers are scheduled, otherwise packet)",
         only=_ONE_MACHINE,
     )
     repetitions: int = sent(
-        default=1, kind=kinds.whole(1, 1000), help="carry out every operation N times"
+        default=1,
+        kind=kinds.whole(1, 1000),
+        help="number of times that each operation is carried out",
     )
     link_rate_bps: float | None = link_rate()
     routing: str | None = routed(
-        default=None, metavar="METHOD", help="static method (default: the network's own)"
+        default=None, metavar="METHOD", help="static routing method (default: the network's method)"
     )
     host_selection: Order = ends(
-        default="first", choices=get_args(Order), help="which hosts take part"
+        default="first", choices=get_args(Order), help="choice of the hosts that take part"
     )
     faults: FaultsLike = failing(
         default=(),
@@ -160,12 +172,12 @@ class StripingOptions:
         default=(),
         many=True,
         metavar="NODE@TIME",
-        help="kill a listener TIME seconds after the start",
+        help="kill the listener of this node TIME seconds after the start",
         only=_ONE_MACHINE,
         switches_only=True,
     )
     solver_time_limit_s: float = sought(
-        help="time limit of the search for a schedule", only=_ONE_MACHINE
+        help="time limit of the search for a schedule, in seconds", only=_ONE_MACHINE
     )
     seed: int = running(default=1, kind=kinds.seed, help="seed of all random choices")
 
@@ -187,6 +199,6 @@ class StripingRunOptions:
     subfile_dir: Path | None = sent(
         default=None,
         metavar="DIR",
-        help="store the subfiles in this directory (default: they are removed after the run)",
+        help="store the subfiles in this directory (default: they are removed)",
         only=_ONE_MACHINE,
     )

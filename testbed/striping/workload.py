@@ -19,10 +19,9 @@ from testbed.striping.plan import StripingPlan
 from topologies import Json
 
 DESCRIPTION = (
-    "All compute nodes together write or read one file that is striped over the I/O nodes, through"
-    " the network's links."
-    " The content is verified after every run, and the throughput held against what the network"
-    " lets through."
+    "Let all compute nodes write or read one file that is striped over the I/O nodes, through "
+    "the links of a network. The content is verified after every run, and the throughput is "
+    "compared with the limit of the network."
 )
 # Counts of an operation in the table of a run.
 _COUNTS = ("messages", "fragments", "disk calls", "queue drops")

@@ -32,50 +32,58 @@ class TunnelOptions:
     """
 
     network: NetworkLike = option(
-        kw_only=False, positional=True, metavar="NETWORK", help="catalogue name or file"
+        kw_only=False,
+        positional=True,
+        metavar="NETWORK",
+        help="network: a catalogue name (see testbed topology list) or a file",
     )
-    between: tuple[str, str] = ends(
-        kw_only=False, metavar="NODE", help="the two ends of the tunnel"
-    )
+    between: tuple[str, str] = ends(kw_only=False, metavar="NODE", help="two ends of the tunnel")
     mode: str | None = coded(
-        default=None, choices=RIVALS, help="this rival alone (default: each, in a run of its own)"
+        default=None,
+        choices=RIVALS,
+        help="run this mode only (default: all modes, one after another)",
     )
     flush_s: float = coded(
-        default="20ms", kind=kinds.duration, help="after which a block is closed"
+        default="20ms", kind=kinds.duration, help="time after which a block is closed"
     )
     order_s: float | None = coded(
         default=None,
         kind=kinds.holding,
-        help="for which a packet waits for one before it in its flow; 0: not at all "
-        "(default: 160ms, at most the playback buffer)",
+        help="maximum time for which a packet waits for an earlier one of its flow; 0: do not "
+        "reorder (default: 160ms, at most the playback buffer)",
     )
     source_packets: int = coded(
-        default=20, kind=kinds.block_packets, metavar="M", help="in a whole block"
+        default=20, kind=kinds.block_packets, metavar="M", help="source packets per full block"
     )
     playback_s: float = coded(
         default="400ms",
         flag="--playback-buffer",
         kind=kinds.duration,
-        help="for which a packet is waited for",
+        help="maximum time for which the receiver waits for a packet",
     )
-    routing: str = routed(default="capillary", metavar="METHOD", help="as of testbed route")
+    routing: str = routed(
+        default="capillary", metavar="METHOD", help="routing method, see testbed route"
+    )
     workload: str = sent(
         default="ping,voip,udp",
         metavar="NAME,...",
-        help="of ping, voip, udp, tcp (by itself, after the others), video",
+        help="programs to run: ping, voip, udp, video, and tcp (alone, after the others)",
     )
-    udp_rate_bps: float = sent(default="1Mbps", kind=kinds.rate_bps, help="of udp")
-    duration_s: float = sent(default="20s", kind=kinds.duration, help="of each run")
+    udp_rate_bps: float = sent(
+        default="1Mbps", kind=kinds.rate_bps, help="rate of the workload udp"
+    )
+    duration_s: float = sent(default="20s", kind=kinds.duration, help="duration of each run")
     command: tuple[str, ...] = option(
         default=(),
         listed=False,
         many=True,
         trailing=True,
-        help="a program at the first end and its arguments, {peer} for the other end's address",
+        help="program at the first end, and its arguments; {peer} stands for the address of the "
+        "other end",
     )
     faults: FaultsLike | None = failing(
         default=None,
         metavar=f"none|{FAULT_WORDS}|FILE",
-        help="default: three failures, the last of two cables at once",
+        help="links that fail, and when (default: three failures, the last of two cables at once)",
     )
-    seed: int = running(default=1, kind=kinds.seed, help="seed of labels")
+    seed: int = running(default=1, kind=kinds.seed, help="seed of the labels")

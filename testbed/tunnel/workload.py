@@ -15,10 +15,11 @@ from testbed.tunnel.trial import TrialPlan, build_trial
 from topologies import Json
 
 DESCRIPTION = (
-    "Carry the packets of programs (echoes, voice, iperf3, a moving picture) between two nodes "
-    "through a tunnel that codes them and splits them over capillary routes, while links fail; and "
-    "the same over its rivals: one shortest path, the split without code, and a code for any one "
-    "cable. A program of your own follows --."
+    "Carry the packets of programs (ping, voice, video, iperf3) between two nodes through a "
+    "tunnel while links fail. The tunnel codes the packets and splits them over capillary "
+    "routes. For comparison, the programs also run over a single shortest path, over the split "
+    "without a code, and with a code for the failure of any one cable. Another program may "
+    "follow --."
 )
 
 

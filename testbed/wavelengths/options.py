@@ -41,7 +41,7 @@ class WavelengthOptions:
         kw_only=False,
         positional=True,
         metavar="NETWORK",
-        help="a catalogue name (optical-cloud, ring:5, ...) or a file",
+        help="network: a catalogue name (optical-cloud, ring:5, ...) or a file",
     )
     pattern: PatternLike = sent(
         default="all-to-all",
@@ -53,24 +53,24 @@ class WavelengthOptions:
         default=None,
         kind=kinds.some,
         metavar="W",
-        help="wavelengths per fibre (default: the network's own)",
+        help="wavelengths per fibre (default: the network's number)",
     )
     switching: str | None = routed(
         default=None,
         flag="--wavelength-conversion",
         choices=tuple(CONVERSIONS),
         metavar="{none,full}",
-        help="keep wavelengths (wsxc switches) or change them (wixc)"
-        " (default: the network's own, else none)",
+        help="wavelength conversion: none (wsxc switches) or full (wixc switches) (default: "
+        "that of the network, otherwise none)",
     )
     method: str = routed(
         default="liquid",
         flag="--scheduling",
         metavar="METHOD",
-        help="liquid, first-fit, random-fit, most-used or longest-first",
+        help="assignment method: liquid, first-fit, random-fit, most-used or longest-first",
     )
-    time_limit_s: float = sought(help="time limit of the search")
-    seed: int = running(default=1, kind=kinds.seed, help="seed of everything random")
+    time_limit_s: float = sought(help="time limit of the search, in seconds")
+    seed: int = running(default=1, kind=kinds.seed, help="seed of all random choices")
 
 
 @options
@@ -81,14 +81,14 @@ class ProbeOptions:
         default=20,
         flag="--packets-per-path",
         kind=kinds.some,
-        help="packets over each path in a run",
+        help="packets per path in a run",
         only=(RUNNING,),
     )
     wrong: int = sent(
         default=2,
         flag="--wrong-wavelength-packets",
         kind=kinds.few,
-        help="packets on wrong wavelengths: this number from the source of each path, and this"
-        " number on one of its fibres",
+        help="packets on wrong wavelengths, per path: this number from its source, and this "
+        "number on one of its fibres",
         only=(RUNNING,),
     )

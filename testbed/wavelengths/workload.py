@@ -18,11 +18,11 @@ from testbed.wavelengths.plan import RoundMeasurements, WavelengthPlan
 from topologies import Json, LinkId
 
 DESCRIPTION = (
-    "Assign lightpaths to as few rounds as possible: wavelength assignment as liquid "
-    "scheduling. With wsxc switches a path keeps one wavelength; wixc switches may change it. "
-    "With --fabric the rounds are set up on switches (a wavelength is a VLAN), packets are sent "
-    "over every path and on wrong wavelengths, and a verdict says whether each packet arrived "
-    "or was dropped as planned."
+    "Assign lightpaths to as few rounds as possible, which is wavelength assignment as liquid "
+    "scheduling. With wsxc switches a path keeps its wavelength; wixc switches may change it. "
+    "With --fabric the rounds are set up on switches, where a wavelength is a VLAN. Packets are "
+    "sent over every path and on wrong wavelengths, and the verdict says whether each packet "
+    "arrived or was dropped as planned."
 )
 # The columns of the table of rounds; the latter ones only if the rounds have been run.
 _PLAN_HEADINGS = ("round", "paths", "fibres", "full")

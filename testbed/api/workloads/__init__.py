@@ -35,25 +35,25 @@ class Listed(NamedTuple):
     value: str
 
 
-_STREAM = "stream coded packets over a network while links fail; verdict on every prediction"
-_MOBILITY = (
-    "stream while nodes move; routes are recomputed for each frame and replaced without loss"
-)
+_STREAM = "stream coded packets over a network while links fail, and check every prediction"
+_MOBILITY = "stream coded packets while nodes move and routes are replaced"
 _DOWNLOAD = "send a file over many paths to a host behind a slow last-mile link"
-_TUNNEL = (
-    "carry any program's packets through a coded tunnel while links fail; four rivals side by side"
-)
+_TUNNEL = "carry the packets of any program through a coded tunnel while links fail"
 # The workload of each command, in the order of ``testbed --help``.
 LISTED = {
     "stream": Listed(SEND, _STREAM, "testbed.api.workloads.streams:STREAM_COMMAND"),
     "mobility": Listed(SEND, _MOBILITY, "testbed.stream.workload:MOBILITY"),
     "bulk": Listed(
-        SCHEDULE, "bulk transfers frame by frame over circuits", "testbed.bulk.workload:BULK"
+        SCHEDULE,
+        "carry out bulk transfers frame by frame over circuits",
+        "testbed.bulk.workload:BULK",
     ),
     "download": Listed(SEND, _DOWNLOAD, "testbed.download.workload:DOWNLOAD"),
     "tunnel": Listed(SEND, _TUNNEL, "testbed.tunnel.workload:TUNNEL"),
     "sfio": Listed(
-        STRIPE, "striped files over an emulated network", "testbed.striping.workload:STRIPING"
+        STRIPE,
+        "write and read striped files over an emulated network",
+        "testbed.striping.workload:STRIPING",
     ),
     "wavelengths": Listed(
         SCHEDULE,

@@ -31,8 +31,8 @@ from testbed.stream.workload import PROBE, STREAMS
 from topologies.text.json_types import JsonObject
 
 DESCRIPTION = (
-    "Stream coded packets over a split route while links fail. Loss, block size, delay and "
-    "redundancy of every fault are held against what theory predicts of them."
+    "Stream coded packets over a multipath route while links fail. For every fault, the "
+    "measured loss, block size, delay and redundancy are compared with the prediction."
 )
 _FT_DRB = Only(when=lambda args: args.routing == "ft-drb", needs="--routing ft-drb")
 
@@ -47,31 +47,33 @@ class StreamCommandOptions(StreamOptions):
         many=True,
         metavar="A:B",
         only=(CODED, NOT_PROBING),
-        help="a second stream at once, from A to B; may be repeated",
+        help="another stream from A to B at the same time (repeatable)",
     )
     routing: str | None = routed(
         default=None,
         metavar="METHOD",
-        help="routing method (default capillary; see testbed route); ft-drb and recomputed "
-        "(capillary, recomputed by the controller): a stream without a code (emulation)",
+        help="routing method, see testbed route (default: capillary). With ft-drb, and with "
+        "recomputed (capillary routes recomputed by the controller), the stream has no "
+        "code (emulation only)",
     )
     probe_block_size: bool = coded(
         default=False,
         only=(CODED,),
-        help="fix N, count decoding failures at N and N-1 over --probe-blocks",
+        help="keep N fixed, and count decoding failures with N and with N - 1",
     )
     blocks: int = coded(
         flag="--probe-blocks",
         default=10_000,
         kind=kinds.blocks,
         only=(PROBING,),
-        help="of --probe-block-size, for each N",
+        help="number of blocks for each N of --probe-block-size",
     )
     probe_link: str | None = coded(
         default=None,
         metavar="LINK",
         only=(PROBING,),
-        help="a->b that is down while probing (default: the most loaded one)",
+        help="link a->b that is down during --probe-block-size (default: the link with the "
+        "highest load)",
     )
     ft_drb: MetapathOptions = nested(
         default_factory=MetapathOptions, group="--routing ft-drb", only=(_FT_DRB,)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import signal
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from testbed.commands.answer import Answer
@@ -14,17 +15,24 @@ if TYPE_CHECKING:
     from topologies import JsonObject
 
 DESCRIPTION = (
-    "The prompt of testbed up on a network that testbed up, testbed run or a Python session holds "
-    "up; leaving it leaves the network up. Without NAME: the networks that are up, with age, size "
-    "and owner."
+    "Open the prompt of a network that is running in testbed up, testbed run or a Python "
+    "session. The network goes on when the prompt is left. Without NAME, list the running "
+    "networks with their age, size and owner."
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("name", metavar="NAME", nargs="?", help="the network's name")
     parser.add_argument(
-        "--json", action="store_true", help="without NAME: print one JSON object on stdout"
+        "name",
+        metavar="NAME",
+        nargs="?",
+        help="name of a running network (default: list the running networks)",
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print the list of running networks as one JSON object (without NAME)",
     )
 
 
@@ -36,7 +44,7 @@ def run(args: argparse.Namespace) -> Answer | int:
     if args.name is None:
         running = running_networks()
         document = {"networks": [row["name"] for row in running], "running": running}
-        return Answer(document, lambda: _show(running))
+        return Answer(document, partial(_show, running))
     # At the prompt Ctrl-C ends a line or a program, as often as the user presses it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     return give_prompt(args.name, sign=f"{args.name}> ")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from testbed.commands.answer import Answer
 from testbed.errors import CapabilityError, InvalidRunError
+from topologies.text.json_types import JsonObject
 
 if TYPE_CHECKING:
     from testbed.emulation.machine.capabilities import Capability
@@ -15,21 +16,27 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("--json", action="store_true", help="print one JSON object on stdout")
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print one JSON object on stdout",
+    )
     exclusive = parser.add_mutually_exclusive_group()
     exclusive.add_argument(
-        "--strict", action="store_true", help="exit with 3 where emulation is not possible"
+        "--strict",
+        action="store_true",
+        help="exit with code 3 if this machine does not support emulation",
     )
     exclusive.add_argument(
         "--compile",
         action="store_true",
-        help="compile ahead what is compiled at first use (a minute, once)",
+        help="compile all code that is otherwise compiled at its first use (takes a minute, once)",
     )
     exclusive.add_argument(
         "--calibrate",
         action="store_true",
-        help="measure what this machine carries over real switches (a minute); default link rates "
-        "follow from it",
+        help="measure the rate that this machine supports over real switches (takes a minute); "
+        "it limits the default link rates",
     )
 
 
@@ -49,11 +56,13 @@ def run(args: argparse.Namespace) -> Answer:
     capabilities = find_capabilities()
     missing = [name for name in NEEDED if not capabilities[name].available]
     capacity = load_carried()
-    document = {
+    document: JsonObject = {
         "emulation": not missing,
         "capabilities": as_document(capabilities),
-        "capacity": None if capacity is None else capacity.to_json(),
+        "capacity": None,
     }
+    if capacity is not None:
+        document["capacity"] = capacity.to_json()
     answer = Answer(document, partial(_show, capabilities, missing, capacity))
     if missing and args.strict:
         answer.given(args)
@@ -93,7 +102,9 @@ def _calibrate(as_json: bool) -> Answer:
     for rate_bps in STEPS_BPS:
         link_bps, problem = _try_rate(rate_bps)
         if not as_json:
-            outcome = f"not carried: {problem}" if problem else "carried"
+            outcome = "carried"
+            if problem:
+                outcome = f"not carried: {problem}"
             link = f"links of {rate_bps / 1e6:>3g} Mbit/s, {link_bps / 1e6:>5.0f} over all together"
             print(f"{link}: {outcome}", flush=True)
         if problem and not carried:

@@ -8,20 +8,29 @@ from testbed.model.naming.names import read_node
 from topologies import Json, Network, Node
 
 DESCRIPTION = (
-    "Run a program in a host of a network that testbed up, testbed run or a Python session holds "
-    "up. Terminal, pipes, signals and exit code are the program's; a switch's name runs it where "
-    "ovs-ofctl works."
+    "Run a program in a host of a network that is running in testbed up, testbed run or a "
+    "Python session. The program gets the terminal, pipes and signals of this command, and its "
+    "exit code is returned. In a switch, the program runs where ovs-ofctl works."
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument(
-        "name", metavar="NAME", help="the network's name (testbed attach lists those that are up)"
+        "name",
+        metavar="NAME",
+        help="name of a running network (testbed attach lists them)",
     )
-    parser.add_argument("host", metavar="HOST", help="a host or switch, as the network calls it")
     parser.add_argument(
-        "words", metavar="-- CMD", nargs=argparse.REMAINDER, help="the program and its arguments"
+        "host",
+        metavar="HOST",
+        help="name of a host or switch of the network",
+    )
+    parser.add_argument(
+        "words",
+        metavar="-- CMD",
+        nargs=argparse.REMAINDER,
+        help="program to run, and its arguments",
     )
 
 

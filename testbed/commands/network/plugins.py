@@ -9,8 +9,8 @@ from topologies.registry import Registry
 from topologies.text.json_types import JsonObject
 
 DESCRIPTION = (
-    "Routings, schedulers, codes, static routings, networks, workloads: ours and installed "
-    "packages'."
+    "List or check plug-ins: routings, schedulers, codes, static routings, networks and "
+    "workloads of the testbed and of installed packages."
 )
 
 
@@ -20,16 +20,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="action", metavar="ACTION", required=True, parser_class=type(parser)
     )
     listing = actions.add_parser(
-        "list", help="every plug-in with its package, broken ones with the reason"
+        "list", help="list every plug-in with its package, and the error if it is broken"
     )
-    listing.add_argument("--json", action="store_true", help="print one JSON object on stdout")
+    listing.add_argument(
+        "--json",
+        action="store_true",
+        help="print one JSON object on stdout",
+    )
     listing.set_defaults(run=run_list)
-    checking = actions.add_parser("check", help="judge one by its group's suite; ours too")
-    checking.add_argument("name", metavar="NAME", help="as commands call it")
-    checking.add_argument(
-        "--group", metavar="GROUP", help="testbed.routings, ...: where several groups have the name"
+    checking = actions.add_parser(
+        "check", help="run the conformance tests of a plug-in, or of a method of the testbed"
     )
-    checking.add_argument("--json", action="store_true", help="print one JSON object on stdout")
+    checking.add_argument(
+        "name",
+        metavar="NAME",
+        help="name of the plug-in, as on the command line",
+    )
+    checking.add_argument(
+        "--group",
+        metavar="GROUP",
+        help="entry-point group of the plug-in, such as testbed.routings, if several groups "
+        "have the name",
+    )
+    checking.add_argument(
+        "--json",
+        action="store_true",
+        help="print one JSON object on stdout",
+    )
     checking.set_defaults(run=run_check)
 
 
@@ -48,8 +65,10 @@ def _print(groups: "dict[str, Registry[Any]]") -> None:
     for group, registry in groups.items():
         print(f"{group}\n    ours: {', '.join(registry.builtin_names())}")
         for plugin in registry.plugins():
-            state = "" if plugin.broken is None else f"; BROKEN: {plugin.broken}"
-            print(f"    {plugin.name} (package {plugin.package}){state}")
+            line = f"    {plugin.name} (package {plugin.package})"
+            if plugin.broken is not None:
+                line += f"; BROKEN: {plugin.broken}"
+            print(line)
 
 
 def _document(registry: "Registry[Any]") -> JsonObject:

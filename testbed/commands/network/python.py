@@ -14,21 +14,36 @@ _MODULE = "testbed.emulation.network.mininet_network."
 
 
 DESCRIPTION = (
-    "Run a Python script that uses Mininet, unchanged and without root: its networks are built in "
-    "batches in a sandbox that goes with it. Terminal, pipes, signals and exit code are the "
-    "script's."
+    "Run a Python script that uses Mininet, unchanged and without root. Its networks are built "
+    "in a sandbox, which ends with the script. The script gets the terminal, pipes and signals "
+    "of this command, and its exit code is returned."
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("--mn", action="store_true", help="print the file for mn --custom, and end")
     parser.add_argument(
-        "-m", dest="module", action="store_true", help="SCRIPT is the name of a module"
+        "--mn",
+        action="store_true",
+        help="print the path of the file for mn --custom, and exit",
     )
-    parser.add_argument("script", metavar="SCRIPT", nargs="?", help="a Python file")
     parser.add_argument(
-        "words", metavar="ARGUMENT", nargs=argparse.REMAINDER, help="the script's own arguments"
+        "-m",
+        dest="module",
+        action="store_true",
+        help="run the module that SCRIPT names, as python -m does",
+    )
+    parser.add_argument(
+        "script",
+        metavar="SCRIPT",
+        nargs="?",
+        help="Python file that uses Mininet",
+    )
+    parser.add_argument(
+        "words",
+        metavar="ARGUMENT",
+        nargs=argparse.REMAINDER,
+        help="arguments of the script",
     )
 
 

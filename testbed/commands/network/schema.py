@@ -14,11 +14,17 @@ DESCRIPTION = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("kind", metavar="KIND", nargs="?", choices=KINDS, help=", ".join(KINDS))
+    parser.add_argument(
+        "kind",
+        metavar="KIND",
+        nargs="?",
+        choices=KINDS,
+        help=f"kind of file: {', '.join(KINDS)}",
+    )
     parser.add_argument(
         "--json",
         action="store_true",
-        help="print one JSON object on stdout: without KIND, all of them",
+        help="print one JSON object on stdout; without KIND, it has all schemas",
     )
 
 

@@ -38,35 +38,70 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="action", metavar="ACTION", required=True, parser_class=type(parser)
     )
     listing = actions.add_parser(
-        "list", help="every family of networks, with parameters and defaults"
+        "list", help="list every family of networks, with its parameters and their defaults"
     )
     listing.add_argument(
-        "family", metavar="FAMILY", nargs="?", help="one family alone; of topohub, its keys"
+        "family",
+        metavar="FAMILY",
+        nargs="?",
+        help="list only this family; for topohub, list its keys",
     )
     add_options(listing, TableOptions)
     listing.set_defaults(run=run_list)
-    show = actions.add_parser("show", help="what a network is made of")
+    show = actions.add_parser("show", help="describe a network")
     network = (
-        "a catalogue name, a file (JSON node-link, GraphML, GML, DOT, SNDlib, REPETITA, "
-        "containerlab, MiniEdit), or FILE.py:NAME of a Mininet file"
+        "network: a catalogue name, a file (JSON node-link, GraphML, GML, DOT, SNDlib, "
+        "REPETITA, containerlab, MiniEdit), or FILE.py:NAME of a Mininet file"
     )
-    show.add_argument("network", metavar="NETWORK", help=network)
     show.add_argument(
-        "--json", action="store_true", help="the node-link document on standard output"
+        "network",
+        metavar="NETWORK",
+        help=network,
     )
-    show.add_argument("--nodes", action="store_true", help="the names of its nodes, one a line")
     show.add_argument(
-        "--links", action="store_true", help="the names of its links, a->b, one a line"
+        "--json",
+        action="store_true",
+        help="print the network as a node-link document",
     )
-    show.add_argument("--plot", metavar="FILE", help="draw it: .svg, .png or .pdf")
+    show.add_argument(
+        "--nodes",
+        action="store_true",
+        help="print the names of the nodes, one per line",
+    )
+    show.add_argument(
+        "--links",
+        action="store_true",
+        help="print the names of the links, a->b, one per line",
+    )
+    show.add_argument(
+        "--plot",
+        metavar="FILE",
+        help="draw the network in a file (.svg, .png or .pdf)",
+    )
     show.set_defaults(run=run_show)
-    draw = actions.add_parser("draw", help="draw a network into a file")
-    draw.add_argument("network", metavar="NETWORK", help=network)
-    draw.add_argument("plot", metavar="FILE", help=".svg, .png or .pdf")
+    draw = actions.add_parser("draw", help="draw a network in a file")
+    draw.add_argument(
+        "network",
+        metavar="NETWORK",
+        help=network,
+    )
+    draw.add_argument(
+        "plot",
+        metavar="FILE",
+        help="file to write, with the suffix .svg, .png or .pdf",
+    )
     draw.set_defaults(run=run_show, json=False, nodes=False, links=False)
     export = actions.add_parser("export", help="write a network to a file")
-    export.add_argument("network", metavar="NETWORK", help=network)
-    export.add_argument("file", metavar="FILE", help=".json (node-link)")
+    export.add_argument(
+        "network",
+        metavar="NETWORK",
+        help=network,
+    )
+    export.add_argument(
+        "file",
+        metavar="FILE",
+        help="file to write, with the suffix .json (node-link)",
+    )
     export.set_defaults(run=run_export)
 
 
@@ -91,11 +126,15 @@ def _show_families(families: list[dict[str, Any]]) -> Iterator[Part]:
 
     rows = []
     for family in families:
-        parameters = [
-            p["name"] if p["default"] is None else f"{p['name']}={p['default']}"
-            for p in family["parameters"]
-        ]
-        name = family["name"] if "=" in family["pattern"] else family["pattern"]
+        parameters: list[str] = []
+        for parameter in family["parameters"]:
+            text = parameter["name"]
+            if parameter["default"] is not None:
+                text += f"={parameter['default']}"
+            parameters.append(text)
+        name = family["pattern"]
+        if "=" in name:
+            name = family["name"]
         rows.append((name, family["description"], " ".join(parameters)))
     headings = ("name", "what it is", "parameter=default")
     yield Table(name="networks", headings=headings, rows=rows, blocks=True)
@@ -137,10 +176,12 @@ def run_show(args: argparse.Namespace) -> int:
     has_map = network.attributes.get("family") == "topohub"
     if args.nodes:
         for node in network.nodes:
-            print(printable(_with_city(node) if has_map else node.id))
+            text = _with_city(node) if has_map else node.id
+            print(printable(text))
     if args.links:
         for link in network.links:
-            print(printable(_with_length(link) if has_map else link.label))
+            text = _with_length(link) if has_map else link.label
+            print(printable(text))
     if not args.nodes and not args.links:
         for name, value in summary(network):
             print(f"{name:<14} {printable(value)}")

@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
 
 DESCRIPTION = (
-    "Build a network of real switches and give Mininet's prompt; commands may also come from a "
-    "pipe."
+    "Build a network of real switches, and open a prompt with Mininet's commands. Commands may "
+    "also come from a pipe."
 )
 # At most this number of names is listed for each machine.
 _MAX_NAMES = 8
@@ -58,39 +58,50 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     ends = adder(parser, ENDS)
     routed = adder(parser, ROUTED)
     running = adder(parser, RUN)
-    add("network", metavar="NETWORK", help="catalogue name or file (testbed topology list)")
+    add(
+        "network",
+        metavar="NETWORK",
+        help="network: a catalogue name (see testbed topology list) or a file",
+    )
     routed(
         "--routing",
         dest="route",
         metavar="METHOD",
-        help="install a label split of this routing method from --from to --to and back",
+        help="install the routes of this routing method from --from to --to and back, split by "
+        "labels",
     )
-    ends("--from", dest="source", metavar="NODE")
-    ends("--to", dest="sink", metavar="NODE")
+    ends("--from", dest="source", metavar="NODE", help="first end of --routing")
+    ends("--to", dest="sink", metavar="NODE", help="second end of --routing")
     running(
         "--pcap",
         action="append",
         default=[],
         metavar="LINK[=FILE]",
-        help="record what arrives over a link, a->b",
+        help="record the packets that arrive over link a->b (repeatable)",
     )
-    ends("--mtu", type=kinds.mtu_bytes, default=1500, metavar="SIZE", help="of every interface")
-    running("--name", help="by which testbed exec and attach reach it (default up-PROCESS)")
+    ends(
+        "--mtu",
+        type=kinds.mtu_bytes,
+        default=1500,
+        metavar="SIZE",
+        help="MTU of every interface, in bytes (default: 1500)",
+    )
+    running("--name", help="name of the network for testbed exec and attach (default: up-PROCESS)")
     running(
         "--controller",
         metavar="remote[,IP[,PORT]]",
-        help="have a controller of your own rule the switches (default address 127.0.0.1,6653)",
+        help="connect the switches to your own controller (default address: 127.0.0.1,6653)",
     )
     ends(
         "--ipv6",
         action="store_true",
-        help="give hosts IPv6 addresses too, fd00::N (default: IPv6 is off)",
+        help="also give hosts IPv6 addresses, fd00::N (default: IPv6 is off)",
     )
     ends(
         "--no-shaping",
         dest="no_shape",
         action="store_true",
-        help="do not hold links to their capacity and delay",
+        help="do not limit the rate of links, and do not delay packets",
     )
     add_options(parser, MachineOptions, LiveOptions)
 
@@ -129,7 +140,7 @@ def run(args: argparse.Namespace) -> int:
     if remote is not None and not in_sandbox():
         open_way_out(*remote)
     enter_unless_elsewhere(machines, name=args.name or unused_name("up"))
-    with nullcontext() if machines is None else said_when_lost(as_json=False):
+    with said_when_lost(as_json=False):
         return _serve(args, network, ends, machines, captures)
 
 

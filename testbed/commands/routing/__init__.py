@@ -1,1 +1,1 @@
-"""Commands of routing and redundancy."""
+"""Commands about routing and redundancy."""

@@ -1,5 +1,7 @@
-"""``testbed demands``: all pairs of a network at once; what each routing loads, lets through and asks for in
-redundancy."""
+"""``testbed demands``: compares routings of a demand matrix, that is, of all pairs at once.
+
+The comparison is by link load, throughput and redundancy.
+"""
 
 from __future__ import annotations
 
@@ -16,80 +18,96 @@ from testbed.errors import UndecidedError
 from testbed.model.code_description import describe_coding
 from testbed.model.options import kinds
 from testbed.model.options.option import ENDS, ROUTED, RUN, SENT, Only
-from testbed.report.answers import Part, table_of_rows
+from testbed.report.answers import Part, Table, table_of_rows
 from testbed.report.column_units import seconds_in_words
 from testbed.report.comparison import Comparison, compare_methods, draw_comparison
 from testbed.report.drawing.stream_figures import loaded_figure
 from testbed.report.progress_bar import spinner
 from testbed.report.wording import counted
 from testbed.routing.redundancy.coding import Coding, RatedCoding
-from topologies import JsonObject, label_of, load_network
+from topologies import Json, JsonObject, label_of, load_network
 
 if TYPE_CHECKING:
     from testbed.routing.demands.matrix import RoutedDemands
 
 CANNOT_TELL = UndecidedError.exit_code
+# Number of methods whose loads are drawn.
 MOST_DRAWN = 4
-"""Methods whose loads are drawn."""
-# Utilisations below are printed with four digits.
+# Smaller utilisations are printed with four digits, because six decimals would be too few.
 SMALL = 1e-3
+# Time to find an order of labels for a pair if no other pair has the same shares, in seconds.
 LAYOUT_S = 0.2
-"""To seek an order of labels for a pair, where no other has the same."""
 DESCRIPTION = (
-    "Route a demand matrix: greatest link utilisation (MLU), max-min-fair throughput and total ROR of each routing "
-    "beside the multicommodity optimum, which is proved. Methods: those of testbed route, each pair by itself; ksp:K "
-    "(equal parts of the K shortest paths), semi-ksp:K (the same paths, rates by linear programme), raecke (oblivious "
-    "trees), smore:K (their K heaviest paths, rates by linear programme), optimum, fair (max-min-fair utilisation), "
-    "least-ror:B (least ROR within B times the optimum's MLU). Every answer is checked independently. Coding is end to "
-    "end; coding at intermediate nodes is left out."
+    "Route a demand matrix by several methods, and compare each with the proved multicommodity "
+    "optimum: its greatest link utilisation (MLU), max-min-fair throughput and total ROR. "
+    "Methods are those of testbed route, for each pair separately; ksp:K (equal parts over the "
+    "K shortest paths), semi-ksp:K (the same paths, rates by linear programme), raecke "
+    "(oblivious trees), smore:K (the K heaviest paths of these trees, rates by linear "
+    "programme), optimum, fair (max-min-fair utilisation), and least-ror:B (lowest ROR within B "
+    "times the optimum's MLU). Every answer is checked independently. Coding is end to end, not "
+    "at intermediate nodes."
 )
 
 
+def _has_end_points(args: argparse.Namespace) -> bool:
+    """Return whether the matrix is computed for end points that can be chosen."""
+    return args.matrix in ("uniform", "gravity")
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Those of the command."""
-    add, ends, sent, routed, running = (
-        adder(parser, group) for group in (None, ENDS, SENT, ROUTED, RUN)
-    )
+    """Add the options of the command to its parser."""
+    add = adder(parser)
     add(
         "network",
         metavar="NETWORK",
-        help="a catalogue name (topohub:sndlib/abilene, swiss-t1, ...) or a file",
+        help="network: a catalogue name (topohub:sndlib/abilene, swiss-t1, ...) or a file",
     )
-    sent(
+    add = adder(parser, SENT)
+    add(
         "--matrix",
         default="gravity",
         metavar="uniform|gravity|own|FILE",
-        help="default gravity; own: topohub's demands of the network (SNDlib's are measured or planned); a file: JSON, "
-        "CSV, REPETITA, SNDlib",
+        help="demand matrix (default: gravity). own: the demands that topohub has for the "
+        "network (SNDlib's are measured or planned); FILE: JSON, CSV, REPETITA or SNDlib",
     )
-    ends(
-        "--end-points",
-        dest="between",
-        choices=("switches", "hosts"),
-        default="switches",
-        help="end points of uniform and gravity",
-        only=Only(
-            when=lambda a: a.matrix in ("uniform", "gravity"), needs="--matrix uniform or gravity"
-        ),
-    )
-    sent(
+    add(
         "--total-rate",
         dest="total",
         type=kinds.rate_bps,
         metavar="RATE",
-        help="scale the matrix to this sum (default: as it is; 1Mbps a pair)",
+        help="scale the matrix to this total rate (default: no scaling; uniform and gravity "
+        "have 1Mbps per pair)",
     )
-    routed(
+    add = adder(parser, ENDS)
+    add(
+        "--end-points",
+        dest="between",
+        choices=("switches", "hosts"),
+        default="switches",
+        help="end points of the matrices uniform and gravity (default: switches)",
+        only=Only(when=_has_end_points, needs="--matrix uniform or gravity"),
+    )
+    add = adder(parser, ROUTED)
+    add(
         "--routing",
         dest="method",
         action="append",
         metavar="METHOD",
-        help="may be repeated (default: single, ecmp, capillary, ...)",
+        help="routing method (repeatable; default: single, ecmp, capillary, ...)",
     )
     add_options(parser, RatedCoding)
-    running("--seed", type=kinds.seed, default=1, help="random seed, of the routing trees")
-    running(
-        "--show-links", dest="links", action="store_true", help="list the load of every link too"
+    add = adder(parser, RUN)
+    add(
+        "--seed",
+        type=kinds.seed,
+        default=1,
+        help="seed of the routing trees (default: 1)",
+    )
+    add(
+        "--show-links",
+        dest="links",
+        action="store_true",
+        help="also list the load of every link",
     )
     add_answer_options(parser)
 
@@ -109,89 +127,111 @@ def run(args: argparse.Namespace) -> Answer:
 
     coding = read_options(args, RatedCoding)
     methods = args.method or list(USUAL_METHODS)
+    # A wrong method is reported before the network is read, which may take long.
     for method in methods:
         demand_routing(method)
     network = load_network(args.network)
     matrix = read_matrix(network, args.network, args.matrix, args.between, args.total)
-    with spinner(_announced(len(matrix.pairs), len(methods), coding)):
+    with spinner(_progress_text(len(matrix.pairs), len(methods), coding)):
         document, routed = demands_document(
             matrix, methods, coding, seed=args.seed, links=args.links, now=time.perf_counter
         )
-    code = 0 if document["optimum"]["proved"] else CANNOT_TELL
-    if any(one["violations"] for one in document["methods"]):
-        code = 1
-    title = f"{network.name}: {counted(len(matrix.pairs), 'demand')}, {matrix.name}"
-    drawn = partial(_figures, document, routed)
-    return Answer(document, partial(_show, document), code, title=title, figures=drawn)
+    exit_code = 0 if document["optimum"]["proved"] else CANNOT_TELL
+    if any(method["violations"] for method in document["methods"]):
+        exit_code = 1
+    return Answer(
+        document,
+        partial(_show, document),
+        exit_code,
+        title=f"{network.name}: {counted(len(matrix.pairs), 'demand')}, {matrix.name}",
+        figures=partial(_figures, document, routed),
+    )
 
 
-def _announced(pairs: int, methods: int, coding: Coding) -> str:
-    """What is to be done, and where orders of labels are sought, how long that may take."""
-    said = (
+def _progress_text(pairs: int, methods: int, coding: Coding) -> str:
+    """Return what is being computed, and how long it may take if orders of labels are searched."""
+    text = (
         f"{counted(pairs, 'pair')} by {counted(methods, 'method')}, ROR for {coding.labels} labels"
     )
     if coding.labels == "random":
-        return said
-    return f"{said} (up to {seconds_in_words(LAYOUT_S * pairs * methods)}; --label-order random: at once)"
+        return text
+    longest = seconds_in_words(LAYOUT_S * pairs * methods)
+    return f"{text} (up to {longest}; --label-order random: at once)"
 
 
 def _show(document: JsonObject) -> Iterator[Part]:
-    best, total, links = (
-        document["optimum"],
-        document["total_bps"],
-        "links" in document["methods"][0],
-    )
-    left_out = (
-        f", {counted(document['omitted_pairs'], 'pair')} that no path joins left out"
-        if document["omitted_pairs"]
-        else ""
-    )
+    lists_links = "links" in document["methods"][0]
+    yield _headline(document)
+    yield _methods_table(document, summary=lists_links)
     yield (
-        f"{document['network']}, {document['matrix']}: {counted(document['pairs'], 'pair')}, {total / 1e6:.4g} Mbit/s{left_out}; "
-        + (
-            "optimum {}, proved lower bound {}"
-            if best["proved"]
-            else "cannot tell the optimum: {} is not proved, it is at least {}"
-        ).format(_decimals(best["utilisation"]), _decimals(best["bound"]))
-    )
-    rows = [
-        {
-            "method": one["method"],
-            "MLU": float(_decimals(one["utilisation"])),
-            "/optimum": round(one["over_optimum"], 6),
-            "fair": one["throughput_bps"] / total * best["utilisation"],
-            "exposed": one["exposed_pairs"],
-            "ROR": math.inf if one["ror"] is None else one["ror"],
-            "of the others": one["ror_without_exposed"],
-            "s": one["seconds"],
-        }
-        for one in document["methods"]
-    ]
-    spare = ("s", "fair", "of the others", "/optimum", "exposed")
-    yield table_of_rows(rows, "methods", spare=spare, summary=links)
-    yield (
-        "MLU: greatest link utilisation; fair: max-min-fair throughput, in what the optimum can carry of the matrix; "
-        "exposed: pairs all on a link that they could avoid; of the others: ROR without those"
+        "MLU: greatest link utilisation; fair: max-min-fair throughput, in what the optimum can "
+        "carry of the matrix; exposed: pairs all on a link that they could avoid; of the others: "
+        "ROR without those"
     )
     yield f"ROR: {describe_coding(document['coding'])}; shares and loads of every method checked"
-    for one in document["methods"]:
-        yield from (f"WRONG {one['method']}: {violation}" for violation in one["violations"])
-        loads = [
-            {
-                "link": label_of((link["source"], link["target"], link["key"])),
-                "load (bit/s)": link["load_bps"],
-            }
-            | {"utilisation": link["utilisation"]}
-            for link in one.get("links", ())
-        ]
-        if loads:
-            yield table_of_rows(loads, "links", title=one["method"])
-    if (methods := _compared(document)) is not None:
-        yield methods.as_table()
+    for method in document["methods"]:
+        for violation in method["violations"]:
+            yield f"WRONG {method['method']}: {violation}"
+        if method.get("links"):
+            yield _links_table(method)
+    if (comparison := _compared(document)) is not None:
+        yield comparison.as_table()
+
+
+def _headline(document: Json) -> str:
+    """Return the line with the matrix, its total rate and the optimum."""
+    pairs = counted(document["pairs"], "pair")
+    line = (
+        f"{document['network']}, {document['matrix']}: {pairs}, "
+        f"{document['total_bps'] / 1e6:.4g} Mbit/s"
+    )
+    if document["omitted_pairs"]:
+        line += f", {counted(document['omitted_pairs'], 'pair')} that no path joins left out"
+    optimum = document["optimum"]
+    utilisation = _decimals(optimum["utilisation"])
+    bound = _decimals(optimum["bound"])
+    if optimum["proved"]:
+        return f"{line}; optimum {utilisation}, proved lower bound {bound}"
+    return f"{line}; cannot tell the optimum: {utilisation} is not proved, it is at least {bound}"
+
+
+def _methods_table(document: Json, *, summary: bool) -> Table:
+    rows: list[JsonObject] = []
+    for method in document["methods"]:
+        # The throughput in units of what the optimum can carry of the matrix.
+        matrix_share = method["throughput_bps"] / document["total_bps"]
+        row = {
+            "method": method["method"],
+            "MLU": float(_decimals(method["utilisation"])),
+            "/optimum": round(method["over_optimum"], 6),
+            "fair": matrix_share * document["optimum"]["utilisation"],
+            "exposed": method["exposed_pairs"],
+            "ROR": method["ror"],
+            "of the others": method["ror_without_exposed"],
+            "s": method["seconds"],
+        }
+        # JSON has no infinity.
+        if row["ROR"] is None:
+            row["ROR"] = math.inf
+        rows.append(row)
+    spare = ("s", "fair", "of the others", "/optimum", "exposed")
+    return table_of_rows(rows, "methods", spare=spare, summary=summary)
+
+
+def _links_table(method: Json) -> Table:
+    rows: list[JsonObject] = []
+    for link in method["links"]:
+        row = {
+            "link": label_of((link["source"], link["target"], link["key"])),
+            "load (bit/s)": link["load_bps"],
+            "utilisation": link["utilisation"],
+        }
+        rows.append(row)
+    return table_of_rows(rows, "links", title=method["method"])
 
 
 def _decimals(utilisation: float) -> str:
-    """Return six decimals, or four digits of a utilisation for which they are too few."""
+    """Return a utilisation with six decimals, or with four digits if it is small."""
     return f"{utilisation:.6f}" if utilisation >= SMALL else f"{utilisation:.4g}"
 
 
@@ -201,15 +241,20 @@ def _compared(document: JsonObject) -> Comparison | None:
 
 
 def _figures(document: JsonObject, routed: Mapping[str, RoutedDemands]) -> JsonObject:
-    """The methods beside each other, and how full each makes the links."""
+    """Draw a comparison of the methods, and the utilisation of the links by each method."""
     from testbed.routing.demands.demands_document import link_list
 
-    compared = _compared(document)
-    drawn = {} if compared is None else {"methods": draw_comparison(compared, "methods")}
-    for method, one in list(routed.items())[:MOST_DRAWN]:
-        caption = f"{method}: how full each link is, as wide; the fullest, {one.greatest_utilisation:.1%}, is widest."
-        links = link_list(one)["links"]
-        drawn[f"loads-{method}"] = loaded_figure(
-            one.matrix.network, links, of="utilisation", caption=caption
+    comparison = _compared(document)
+    figures: JsonObject = {}
+    if comparison is not None:
+        figures["methods"] = draw_comparison(comparison, "methods")
+    for method, demands in list(routed.items())[:MOST_DRAWN]:
+        caption = (
+            f"{method}: how full each link is, as wide; the fullest, "
+            f"{demands.greatest_utilisation:.1%}, is widest."
         )
-    return drawn
+        network = demands.matrix.network
+        links = link_list(demands)["links"]
+        figure = loaded_figure(network, links, of="utilisation", caption=caption)
+        figures[f"loads-{method}"] = figure
+    return figures

@@ -1,9 +1,10 @@
-"""``testbed route``: how a flow is split over a network by capillary routing or another method, in exact fractions."""
+"""``testbed route``: the exact fractions into which a routing method splits a flow."""
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from typing import SupportsFloat, TypeVar
 
 from testbed.commands.answer import Answer
@@ -24,95 +25,135 @@ from topologies import Json, JsonObject, Network, label_of, link_fields, load_ne
 
 L = TypeVar("L", bound=SupportsFloat)
 DESCRIPTION = (
-    f"Compute what fraction of one flow each directed link carries. Methods: {list_routes()}. Loads are exact "
-    "fractions (--float: floats); utilisation is load over capacity relative to the network's largest capacity."
+    f"Compute what fraction of one flow each directed link carries. Methods: {list_routes()}. "
+    "Loads are exact fractions (--float: floats); utilisation is load over capacity relative to "
+    "the network's largest capacity."
 )
+# A longer fraction, such as a solver returns, is shown as a decimal number.
 MAX_DIGITS = 24
-"""Longer fractions (solvers make them) are shown by their float alone."""
+# Number of flows that the title names.
+_TITLE_PAIRS = 4
 
 
-CAPILLARY = Only(
-    when=lambda a: a.method.partition(":")[0] == "capillary", needs="--routing capillary"
-)
+def _is_capillary(args: argparse.Namespace) -> bool:
+    return bool(args.method.partition(":")[0] == "capillary")
+
+
+CAPILLARY = Only(when=_is_capillary, needs="--routing capillary")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Those of the command."""
-    add, ends, routed = (adder(parser, group) for group in (None, ENDS, ROUTED))
-    add("network", metavar="NETWORK", help="a catalogue name (swiss-t1, torus:8x8, ...) or a file")
-    ends("--from", dest="source", metavar="NODE", help="where the flow starts")
-    ends("--to", dest="sink", metavar="NODE", help="where it ends")
-    ends(
+    """Add the options of the command to its parser."""
+    add = adder(parser)
+    add(
+        "network",
+        metavar="NETWORK",
+        help="network: a catalogue name (swiss-t1, torus:8x8, ...) or a file",
+    )
+    _add_ends(parser)
+    add = adder(parser, ROUTED)
+    add(
+        "--float",
+        dest="floats",
+        action="store_true",
+        help="compute capillary loads in floats, which is many times faster",
+    )
+    add(
+        "--routing",
+        dest="method",
+        default="capillary",
+        metavar="METHOD",
+        help="routing method (default: capillary)",
+    )
+    add(
+        "--layers",
+        type=kinds.count,
+        metavar="K",
+        help="use only the first K layers (capillary routing only)",
+        only=CAPILLARY,
+    )
+    add(
+        "--certify",
+        action="store_true",
+        help="check the certificate of the full capillary route",
+    )
+    add_answer_options(parser)
+
+
+def _add_ends(parser: argparse.ArgumentParser) -> None:
+    add = adder(parser, ENDS)
+    add(
+        "--from",
+        dest="source",
+        metavar="NODE",
+        help="source of the flow",
+    )
+    add(
+        "--to",
+        dest="sink",
+        metavar="NODE",
+        help="sink of the flow",
+    )
+    add(
         "--flow",
         dest="also",
         action="append",
         default=[],
         metavar="A:B",
-        help="a further flow of one unit; may be repeated",
+        help="another flow of one unit from A to B (repeatable)",
     )
-    routed(
-        "--float",
-        dest="floats",
-        action="store_true",
-        help="capillary loads in floats: many times faster",
-    )
-    routed(
-        "--routing", dest="method", default="capillary", metavar="METHOD", help="how to split it"
-    )
-    routed(
-        "--layers",
-        type=kinds.count,
-        metavar="K",
-        help="keep to the first K capillary layers",
-        only=CAPILLARY,
-    )
-    routed(
-        "--certify", action="store_true", help="prove the full capillary route by the certificate"
-    )
-    add_answer_options(parser)
 
 
 def run(args: argparse.Namespace) -> Answer:
-    """The routes; exit code 1 where a certificate is requested and refused."""
+    """Compute the routes. The exit code is 1 if a requested certificate is refused."""
     if (args.source is None) != (args.sink is None) or (args.source is None and not args.also):
-        raise InputError(
-            "say where the flow starts and ends: --from NODE --to NODE, or --flow A:B (repeatable)"
-        )
+        raise InputError("no flow; give --from NODE --to NODE, or --flow A:B (repeatable)")
     if args.floats and (args.method != "capillary" or args.layers or args.certify):
         raise InputError(
-            "--float is for the full capillary route, without --layers and --certify: leave those out"
+            "--float computes the full capillary route, without --layers and --certify; "
+            "leave those out"
         )
-    routing_method(
-        args.method, args.layers
-    )  # a wrong method is reported before the network is read
+    # A wrong method is reported before the network is read, which may take long.
+    route_flow = routing_method(args.method, args.layers)
     network = load_network(args.network)
     read_ends(args, network)
-    pairs = [] if args.source is None else [(args.source, args.sink)]
-    pairs += [read_pair(word, network, "--flow") for word in args.also]
+    pairs: list[tuple[str, str]] = []
+    if args.source is not None:
+        pairs.append((args.source, args.sink))
+    pairs += [read_pair(text, network, "--flow") for text in args.also]
     if args.floats:
         documents = _float_documents(network, pairs)
-        routes: list[SplitRoute] = []
     else:
-        routes = [routing_method(args.method, args.layers)(network, *pair) for pair in pairs]
-        requested = f"capillary:{args.layers}" if args.layers else args.method
-        documents = [route_document(route, requested) for route in routes]
-    if args.certify:
-        for route, document in zip(routes, documents, strict=True):
-            document["certificate"] = _certify(route)
-    certified = all(one.get("certificate", {}).get("valid", True) for one in documents)
-    whole = documents[0] if len(documents) == 1 else {"routes": documents}
-    title = f"{network.name}, {', '.join(f'{source} to {sink}' for source, sink in pairs[:4])}: {args.method} route"
-    drawn = partial(route_figures, network, documents)
+        requested = args.method
+        if args.layers:
+            requested = f"capillary:{args.layers}"
+        documents = []
+        for source, sink in pairs:
+            route = route_flow(network, source, sink)
+            document = route_document(route, requested)
+            if args.certify:
+                document["certificate"] = _certify(route)
+            documents.append(document)
+    refused = False
+    for document in documents:
+        if "certificate" in document and not document["certificate"]["valid"]:
+            refused = True
+    flows = ", ".join(f"{source} to {sink}" for source, sink in pairs[:_TITLE_PAIRS])
     return Answer(
-        whole, partial(_show, network, documents), 0 if certified else 1, title=title, figures=drawn
+        documents[0] if len(documents) == 1 else {"routes": documents},
+        partial(_show, network, documents),
+        exit_code=1 if refused else 0,
+        title=f"{network.name}, {flows}: {args.method} route",
+        figures=partial(route_figures, network, documents),
     )
 
 
 def _float_documents(network: Network, pairs: Sequence[tuple[str, str]]) -> list[JsonObject]:
-    """The objects of ``testbed route --float --json``, one a pair: loads in floats, no layers."""
+    """Return the JSON object of each flow for ``--float``: loads in floats, and no layers."""
     from testbed.routing.capillary.kernel import FloatRouter
 
-    router, documents = FloatRouter(network), []
+    router = FloatRouter(network)
+    documents: list[JsonObject] = []
     for source, sink in pairs:
         loads = router.loads(source, sink).tolist()
         links = _link_rows(network, loads, [0] * len(loads), repr)
@@ -120,167 +161,268 @@ def _float_documents(network: Network, pairs: Sequence[tuple[str, str]]) -> list
             raise InputError(
                 f"--float: capacities of {network.name!r} differ too much for floats; leave it out"
             )
-        ends = {"network": network.name, "source": source, "sink": sink, "method": "capillary"}
-        documents.append(ends | {"note": None, "links": links, "layers": []})
+        document: JsonObject = {
+            "network": network.name,
+            "source": source,
+            "sink": sink,
+            "method": "capillary",
+            "note": None,
+            "links": links,
+            "layers": [],
+        }
+        documents.append(document)
     return documents
 
 
 def route_document(route: SplitRoute, requested: str) -> JsonObject:
-    """The JSON object of a route; ``asked`` is the method as the user named it.
+    """Return the JSON object of a route.
 
-    ``note`` is one line where the route is less than that: disjoint paths that do not exist. Otherwise None.
+    Its ``note`` is a line of text if the route is less than what was requested, because there are
+    too few disjoint paths. Otherwise it is None.
+
+    Args:
+        route: The route.
+        requested: The method as the user named it.
     """
     network = route.network
     layers = route.link_layers or (0,) * len(route.loads)
+    layer_documents: list[JsonObject] = []
+    for layer in route.layers:
+        document: JsonObject = {
+            "load": str(layer.load),
+            "load_float": float(layer.load),
+            "factor": str(layer.factor),
+            "factor_float": float(layer.factor),
+            "bottlenecks": [link_fields(link) for link in layer.bottlenecks],
+        }
+        layer_documents.append(document)
     return {
         "network": network.name,
         "source": route.source,
         "sink": route.sink,
         "method": requested,
-        "note": _shortfall(route, requested),
+        "note": _missing_paths(route, requested),
         "links": _link_rows(network, route.loads, layers, str),
-        "layers": [
-            {
-                "load": str(layer.load),
-                "load_float": float(layer.load),
-                "factor": str(layer.factor),
-                "factor_float": float(layer.factor),
-                "bottlenecks": [link_fields(link) for link in layer.bottlenecks],
-            }
-            for layer in route.layers
-        ],
+        "layers": layer_documents,
     }
 
 
 def _link_rows(
     network: Network, loads: Sequence[L], layers: Sequence[int], write: Callable[[L], str]
 ) -> list[JsonObject]:
-    """A row a loaded link; ``write`` gives the load as text."""
-    largest = max((link.capacity_bps for link in network.links), default=1.0)
-    return [
-        link_fields(link.id)
-        | {"load": write(load), "load_float": float(load)}
-        | {"utilisation": float(load) * largest / link.capacity_bps, "layer": layer}
-        for link, load, layer in zip(network.links, loads, layers, strict=True)
-        if float(load) > 0
-    ]
+    """Return a JSON object for each link with a load.
+
+    Args:
+        network: The network.
+        loads: The load of each link.
+        layers: The capillary layer of each link, 0 for none.
+        write: Converts a load to text.
+    """
+    largest_bps = max((link.capacity_bps for link in network.links), default=1.0)
+    rows: list[JsonObject] = []
+    for link, load, layer in zip(network.links, loads, layers, strict=True):
+        if float(load) > 0:
+            fields: JsonObject = {**link_fields(link.id)}
+            fields |= {"load": write(load), "load_float": float(load)}
+            fields |= {"utilisation": float(load) * largest_bps / link.capacity_bps, "layer": layer}
+            rows.append(fields)
+    return rows
 
 
-def _shortfall(route: SplitRoute, requested: str) -> str | None:
+def _missing_paths(route: SplitRoute, requested: str) -> str | None:
+    """Return a note if there are fewer disjoint paths than requested, or None."""
     name, _, number = requested.replace("disjoint-2", "disjoint:2").partition(":")
-    if name == "disjoint" and route.method != f"disjoint:{int(number)}":
-        found = route.method.partition(":")[2]
-        return f"only {found} link-disjoint path{'s' if found != '1' else ''} exist{'s' if found == '1' else ''}"
-    return None
+    if name != "disjoint" or route.method == f"disjoint:{int(number)}":
+        return None
+    existing = route.method.partition(":")[2]
+    if existing == "1":
+        return "only 1 link-disjoint path exists"
+    return f"only {existing} link-disjoint paths exist"
 
 
 def _certify(route: SplitRoute) -> JsonObject:
-    """Full routes by their own certificate; K layers by the full route's, with which the K layers must agree."""
+    """Check a capillary route, and return the JSON object of its certificate.
+
+    A full route is checked by its certificate. The first K layers are compared with the full route,
+    which is checked by its certificate.
+    """
     from testbed.routing.capillary.certificate import check_certificate
 
     if route.method.partition(":")[0] != "capillary":
         raise InputError(
             f"--certify: requires capillary routes, not {route.method!r}; leave it out"
         )
-    full = (
-        route
-        if route.method == "capillary"
-        else capillary_route(route.network, route.source, route.sink)
-    )
-    found = check_certificate(full.network, full.source, full.sink, full.loads)
-    violations = list(found.violations)
+    full = route
+    if route.method != "capillary":
+        full = capillary_route(route.network, route.source, route.sink)
+    certificate = check_certificate(full.network, full.source, full.sink, full.loads)
+    violations = list(certificate.violations)
     if full is not route:
-        lowest = float(route.layers[-1].load)
-        for i, (layer, true) in enumerate(zip(route.link_layers, full.link_layers, strict=True)):
-            label = route.network.links[i].label
-            if layer and (layer != true or route.loads[i] != full.loads[i]):
-                violations.append(
-                    f"link {label}: its load {route.loads[i]} is not that of layer {layer}"
-                )
-            elif not layer and route.utilisations[i] > lowest * (1 + 1e-12):
-                violations.append(
-                    f"link {label}: its load {route.loads[i]} is above the last layer's"
-                )
-    return {"valid": not violations, "levels": len(found.levels), "violations": violations}
+        violations += _layer_violations(route, full)
+    return {"valid": not violations, "levels": len(certificate.levels), "violations": violations}
+
+
+def _layer_violations(route: SplitRoute, full: SplitRoute) -> Iterator[str]:
+    """Yield the links on which the first K layers disagree with the full route."""
+    lowest = float(route.layers[-1].load)
+    for i, (layer, full_layer) in enumerate(zip(route.link_layers, full.link_layers, strict=True)):
+        load = route.loads[i]
+        link = f"link {route.network.links[i].label}"
+        if layer:
+            if layer != full_layer or load != full.loads[i]:
+                yield f"{link}: its load {load} is not that of layer {layer}"
+        # Fractions are exact, but utilisations are floats.
+        elif route.utilisations[i] > lowest * (1 + 1e-12):
+            yield f"{link}: its load {load} is above the last layer's"
+
+
+@dataclass(frozen=True)
+class _UseColumn:
+    """The column of a table with the use of each link's capacity.
+
+    Attributes:
+        heading: The heading.
+        scale: Factor from a utilisation to per cent of the capacity.
+    """
+
+    heading: str
+    scale: float
 
 
 def _show(network: Network, documents: list[JsonObject]) -> Iterator[Part]:
     for document in documents:
-        links, layers = document["links"], document["layers"]
-        of = f"{document['method']} route {document['source']} -> {document['sink']} over {document['network']}"
-        fullest = max(links, key=lambda entry: entry["utilisation"])
-        busiest = _exact(max(links, key=lambda entry: entry["load_float"])).replace("1.0", "1")
-        busiest = "all" if busiest == "1" else busiest
-        scale, heading = _use(network, links)
-        line = (
-            f"{document['source']} -> {document['sink']}: {counted(len(links), 'link')}, "
-            f"the busiest carries {busiest} of the flow"
-        )
-        if scale is not None:
-            name = label_of((fullest["source"], fullest["target"], fullest["key"]))
-            line += f", {name} is full first"
-        yield line + (f"; {counted(len(layers), 'layer')}" if layers else "")
-        rows = []
-        data = []
-        for one in links:
-            name = label_of((one["source"], one["target"], one["key"]))
-            use = () if scale is None else (one["utilisation"] * scale,)
-            layer = (one["layer"] or "rest",) if layers else ()
-            rows.append((name, _exact(one), *use, *layer))
-            data.append((name, _exact(one), one["utilisation"], *layer))
-        last = ("layer",) if layers else ()
-        used = () if scale is None else (heading,)
-        numbers = Table(name="links", headings=("link", "load", "utilisation", *last), rows=data)
-        heads = ("link", "load", *used, *last)
-        yield Table(
-            name="links", title=of, headings=heads, rows=rows, data=replace(numbers, title=of)
-        )
+        layers = document["layers"]
+        ends = f"{document['source']} -> {document['sink']}"
+        title = f"{document['method']} route {ends} over {document['network']}"
+        use = _use_column(network, document["links"])
+        yield _summary(document, use)
+        yield _links_table(document, use, title)
         if layers:
-            yield _layers_table(document, scale, heading, f"layers, {of}")
+            yield _layers_table(document, use, f"layers, {title}")
         if document["note"]:
             yield f"note: {document['note']}"
         if "certificate" in document:
             certificate = document["certificate"]
-            yield f"certificate: {'holds' if certificate['valid'] else 'REFUSED'} ({certificate['levels']} levels)"
-            yield from (f"  {violation}" for violation in certificate["violations"])
+            levels = f"({certificate['levels']} levels)"
+            if certificate["valid"]:
+                yield f"certificate: holds {levels}"
+            else:
+                yield f"certificate: REFUSED {levels}"
+            for violation in certificate["violations"]:
+                yield f"  {violation}"
 
 
-def _use(network: Network, links: Sequence[Json]) -> tuple[float | None, str]:
-    """Return by what a utilisation is multiplied to be per cent of capacity, and the heading.
+def _summary(document: Json, use: _UseColumn | None) -> str:
+    """Return the line with the number of links, the highest load, and the link that is full."""
+    links = document["links"]
+    highest_load = _load_text(max(links, key=itemgetter("load_float")))
+    if highest_load in ("1", "1.0"):
+        highest_load = "all"
+    line = (
+        f"{document['source']} -> {document['sink']}: {counted(len(links), 'link')}, "
+        f"the busiest carries {highest_load} of the flow"
+    )
+    if use is not None:
+        fullest = max(links, key=itemgetter("utilisation"))
+        line += f", {_link_name(fullest)} is full first"
+    if document["layers"]:
+        line += f"; {counted(len(document['layers']), 'layer')}"
+    return line
 
-    The flow is taken to be as large as the route can carry, so that no link is above 100 %. None if
-    all links have the same capacity: then the load says the same.
+
+def _link_name(link: Json) -> str:
+    return label_of((link["source"], link["target"], link["key"]))
+
+
+def _links_table(document: Json, use: _UseColumn | None, title: str) -> Table:
+    """Return the table of links. Its stored form has the utilisation as a number."""
+    rows: list[list[object]] = []
+    stored_rows: list[list[object]] = []
+    for link in document["links"]:
+        start: list[object] = [_link_name(link), _load_text(link)]
+        row = list(start)
+        stored_row = [*start, link["utilisation"]]
+        if use is not None:
+            row.append(link["utilisation"] * use.scale)
+        if document["layers"]:
+            layer = link["layer"] or "rest"
+            row.append(layer)
+            stored_row.append(layer)
+        rows.append(row)
+        stored_rows.append(stored_row)
+    headings = ["link", "load"]
+    stored_headings = ["link", "load", "utilisation"]
+    if use is not None:
+        headings.append(use.heading)
+    if document["layers"]:
+        headings.append("layer")
+        stored_headings.append("layer")
+    stored = Table(
+        name="links",
+        title=title,
+        headings=stored_headings,
+        rows=stored_rows,
+    )
+    return Table(
+        name="links",
+        title=title,
+        headings=headings,
+        rows=rows,
+        data=stored,
+    )
+
+
+def _use_column(network: Network, links: Sequence[Json]) -> _UseColumn | None:
+    """Return the column with the use of each link, in per cent of its capacity.
+
+    The flow is as large as the route can carry, so that no link is above 100 %. The result is None
+    if all links have the same capacity, because the load says the same then.
     """
     if len({link.capacity_bps for link in network.links}) == 1:
-        return None, ""
-    fullest = max(one["utilisation"] for one in links)
-    largest = max(link.capacity_bps for link in network.links)
-    heading, factor = column("flow_bps", [largest / fullest])
+        return None
+    highest_utilisation = max(link["utilisation"] for link in links)
+    flow_bps = max(link.capacity_bps for link in network.links) / highest_utilisation
+    heading, factor = column("flow_bps", [flow_bps])
     unit = heading.removeprefix("flow (").removesuffix(")")
-    return 100 / fullest, f"% of capacity at {cell(largest / fullest / factor)} {unit}"
+    return _UseColumn(
+        heading=f"% of capacity at {cell(flow_bps / factor)} {unit}",
+        scale=100 / highest_utilisation,
+    )
 
 
-def _layers_table(document: Json, scale: float | None, heading: str, title: str) -> Table:
-    rows = []
+def _layers_table(document: Json, use: _UseColumn | None, title: str) -> Table:
+    rows: list[tuple[object, ...]] = []
     for number, layer in enumerate(document["layers"], 1):
-        load = _exact(layer) if scale is None else layer["load_float"] * scale
+        load: object = _load_text(layer)
+        if use is not None:
+            load = layer["load_float"] * use.scale
         rows.append((number, load, layer["factor"], len(layer["bottlenecks"])))
-    headings = ("layer", heading or "load", "factor F", "bottlenecks")
+    headings = ["layer", "load", "factor F", "bottlenecks"]
+    if use is not None:
+        headings[1] = use.heading
     return Table(
         name="layers", title=title, headings=headings, rows=rows, spare=("factor F",), summary=True
     )
 
 
 def route_figures(network: Network, documents: Sequence[Json], links: str = "links") -> JsonObject:
-    """A drawing of each document's ``links`` with their loads."""
-    drawn = {}
-    for number, one in enumerate(documents, 1):
-        ends = (one["source"], one["sink"])
-        caption = f"{one['method']} route from {ends[0]} to {ends[1]}."
-        drawn[f"route-{number}"] = loaded_figure(network, one[links], ends=ends, caption=caption)
-    return drawn
+    """Draw the loads of each document on the network.
+
+    Args:
+        network: The network.
+        documents: The JSON objects of routes.
+        links: The key of their lists of links.
+    """
+    figures: JsonObject = {}
+    for number, document in enumerate(documents, 1):
+        ends = (document["source"], document["sink"])
+        caption = f"{document['method']} route from {ends[0]} to {ends[1]}."
+        figure = loaded_figure(network, document[links], ends=ends, caption=caption)
+        figures[f"route-{number}"] = figure
+    return figures
 
 
-def _exact(entry: JsonObject) -> str:
-    """The load as a fraction, as a number where that is long."""
-    return str(entry["load"]) if len(entry["load"]) <= MAX_DIGITS else f"{entry['load_float']:.4g}"
+def _load_text(entry: Json) -> str:
+    """Return a load as a fraction, or as a decimal number if the fraction is long."""
+    fraction = str(entry["load"])
+    return fraction if len(fraction) <= MAX_DIGITS else f"{entry['load_float']:.4g}"

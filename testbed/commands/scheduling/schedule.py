@@ -1,8 +1,11 @@
-"""``testbed schedule``: time frames in which no two transfers share a link, as few as the bottleneck allows where one
-is found."""
+"""``testbed schedule``: time frames in which no two transfers share a link.
+
+A liquid schedule has as few frames as the most loaded link has transfers.
+"""
 
 import argparse
 import itertools
+import math
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -26,245 +29,287 @@ from testbed.scheduling.wormhole import WormholeRun, run_wormhole
 from topologies import Json, JsonObject, Network, load_network
 from topologies.files.formats import write_atomically
 
+# Limits on the number of transfers that are carried over a wormhole network, drawn, and routed
+# again if links are idle.
 MAX_CARRIED = 200_000
 MAX_DRAWN = 20_000
-# Transfers up to which another routing is tried if links are idle.
 MAX_REROUTED = 20_000
+# Default size of a message, in bytes.
 MESSAGE_BYTES = 1_000_000
+# Number of frames that a terminal shows.
 MOST_FRAMES = 12
-_AT_ONCE = 4096
-"""Of a schedule, on a terminal."""
+# Number of transfers whose links are named at once. There may be millions of transfers, which must
+# not all be in memory.
+_NAMED_AT_ONCE = 4096
+# Number of transfers of a deadlock that are listed.
+_LISTED_WAITS = 6
+DESCRIPTION = (
+    "Schedule the transfers of a network (all-to-all by default) or of a traffic file. A liquid "
+    "schedule has as many frames as the link with the most transfers has transfers, and no "
+    "schedule is shorter. 'proved' is 'no-liquid-schedule' only after a complete search or if a "
+    "model is infeasible. Every schedule is checked independently."
+)
 
 
-def wormhole_document(traffic: Traffic, schedule: Schedule, remedy: str, seed: int) -> JsonObject:
-    """The schedule carried hop by hop, with a barrier between its frames and without."""
+def wormhole_document(
+    traffic: Traffic,
+    schedule: Schedule,
+    remedy: str,
+    seed: int,
+) -> JsonObject:
+    """Carry the schedule hop by hop, with a barrier between its frames and without.
+
+    Args:
+        traffic: The transfers.
+        schedule: Their schedule.
+        remedy: The action on a deadlock: "none", "timeout" or "virtual-channels".
+        seed: Seed of the random order of transfers.
+    """
     if len(traffic) > MAX_CARRIED:
         raise InputError(
-            f"--wormhole: {len(traffic)} transfers exceed the limit of {MAX_CARRIED}; take a smaller network"
+            f"--wormhole: {len(traffic)} transfers exceed the limit of {MAX_CARRIED}; "
+            "use a smaller network"
         )
     paths = traffic.paths()
-    return {
-        name: _run_document(
-            traffic,
-            run_wormhole(paths, schedule.frames, barrier=barrier, remedy=remedy, seed=seed),  # type: ignore[arg-type]
+    document: JsonObject = {}
+    for name, barrier in (("with_barriers", True), ("without_barriers", False)):
+        run = run_wormhole(
+            paths,
+            schedule.frames,
+            barrier=barrier,
+            remedy=remedy,  # type: ignore[arg-type]
+            seed=seed,
         )
-        for name, barrier in (("with_barriers", True), ("without_barriers", False))
-    }
+        document[name] = _wormhole_run_document(traffic, run)
+    return document
 
 
-def _run_document(traffic: Traffic, run: WormholeRun) -> JsonObject:
-    carried = sum(time is not None for time in run.finished)
+def _wormhole_run_document(traffic: Traffic, run: WormholeRun) -> JsonObject:
+    carried = len([time for time in run.finished if time is not None])
+    deadlock: list[JsonObject] = []
+    for wait in run.deadlock:
+        document = {
+            "transfer": wait.transfer,
+            "waits_for": traffic.links[wait.link],
+            "held_by": wait.holder,
+        }
+        deadlock.append(document)
     return {
         "frames": run.duration,
         "carried": carried,
         "throughput_links": carried / run.duration if run.duration else 0.0,
-        "deadlock": [
-            {
-                "transfer": wait.transfer,
-                "waits_for": traffic.links[wait.link],
-                "held_by": wait.holder,
-            }
-            for wait in run.deadlock
-        ],
+        "deadlock": deadlock,
         "retries": run.retries,
         "virtual_channels": run.channels,
     }
 
 
-def _figures(traffic: Traffic, schedule: Schedule, network: str | None, title: str) -> JsonObject:
-    """The time frames; pictograms of the network where there is one."""
+def _figures(
+    traffic: Traffic,
+    schedule: Schedule,
+    network_name: str | None,
+    title: str,
+) -> Json:
+    """Draw the time frames, on small drawings of the network if there is one."""
     if len(traffic) > MAX_DRAWN:
         raise InputError(
-            f"--plot: {len(traffic)} transfers exceed the limit of {MAX_DRAWN}; draw a smaller network"
+            f"--plot: {len(traffic)} transfers exceed the limit of {MAX_DRAWN}; "
+            "draw a smaller network"
         )
-    found = None if network is None else load_network(network)
-    return {"frames": draw_schedule(list(_transfers(traffic)), schedule.frames, found, title=title)}
+    network = None if network_name is None else load_network(network_name)
+    transfers = list(_transfers(traffic))
+    return {"frames": draw_schedule(transfers, schedule.frames, network, title=title)}
 
 
-def _extra_facts(document: Json) -> Iterator[tuple[str, str]]:
-    if "flow_bound" in document:
-        bound = document["over_flow_bound"]
-        yield (
-            "flow bound",
-            f"{document['flow_bound']:.6g} messages over a link; the schedule takes as long as "
-            f"{document['messages']:.6g} ({bound:.4g} of the bound; parts a message: {document['parts']})",
-        )
-    if "chunks" in document:
-        chunks = document["chunks"]
-        lost = f"a liquid schedule loses {100 * chunks['loss']:.2f} % (at most {100 * chunks['loss_bound']:.2f} %)"
-        yield (
-            "chunks",
-            f"of {chunks['chunk_bytes']} bytes, time frames of {chunks['frame_s']:.6g} s; {lost}",
-        )
-    for name, run in document.get("wormhole", {}).items():
-        words = f"{run['frames']:g} frames, {run['throughput_links']:.3f} links"
-        yield f"wormhole, {name.replace('_', ' ')}", words + _trouble(run)
+def _has_network(args: argparse.Namespace) -> bool:
+    return args.network is not None
 
 
-def _trouble(run: Json) -> str:
-    waits: Sequence[Json] = run["deadlock"]
-    if not waits:
-        return f", {run['retries']} given up and repeated" if run["retries"] else ""
-    circle = ", ".join(
-        f"{w['transfer']} waits for {w['waits_for']} of {w['held_by']}" for w in waits[:6]
-    )
-    more = f" and {len(waits) - 6} more" if len(waits) > 6 else ""
-    return f", then a DEADLOCK of {len(waits)} transfers: {circle}{more} (try --on-deadlock virtual-channels)"
+def _searches_over_network(args: argparse.Namespace) -> bool:
+    return _has_network(args) and args.check is None
 
 
-DESCRIPTION = (
-    "Schedule the transfers of a network (all-to-all by default) or of a traffic file. A liquid schedule has as many "
-    "frames as the most loaded link has transfers: none can be shorter. 'proved' is 'no-liquid-schedule' only after an "
-    "exhausted search or an infeasible model. Every schedule passes an independent checker."
+def _has_equal_messages(args: argparse.Namespace) -> bool:
+    return _searches_over_network(args) and args.unequal is None
+
+
+def _verifies(args: argparse.Namespace) -> bool:
+    return args.check is not None
+
+
+def _searches(args: argparse.Namespace) -> bool:
+    return args.check is None
+
+
+def _uses_wormhole(args: argparse.Namespace) -> bool:
+    return bool(args.wormhole)
+
+
+_WITH_NETWORK = Only(
+    when=_has_network,
+    needs="NETWORK, whose nodes it names (a file has its own transfers)",
 )
-
-
-_OF_NETWORK = Only(
-    when=lambda a: a.network is not None,
-    needs="NETWORK, whose nodes it names (files have their transfers)",
-)
-_ROUTED = Only(
-    when=lambda a: a.network is not None and a.check is None, needs="NETWORK, over which it routes"
-)
-
-
+_ROUTED = Only(when=_searches_over_network, needs="NETWORK, whose transfers are routed")
 _TIMED = Only(
-    when=lambda a: a.network is not None and a.check is None and a.unequal is None,
-    needs="NETWORK, whose capacities give the time (--message-sizes has sizes of its own)",
+    when=_has_equal_messages,
+    needs="NETWORK, whose capacities give the time (--message-sizes has other sizes)",
 )
+_VERIFIED = Only(when=_verifies, needs="--verify FILE")
+_SEARCHED = Only(when=_searches, needs="a search: a file to --verify has its transfers already")
+_WORMHOLE = Only(when=_uses_wormhole, needs="--wormhole")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Those of the command."""
-    add, sent, routed, running = (adder(parser, group) for group in (None, SENT, ROUTED, RUN))
-    add("network", metavar="NETWORK", nargs="?", help="catalogue name or file")
-    sent(
+    """Add the options of the command to its parser."""
+    add = adder(parser)
+    add(
+        "network",
+        metavar="NETWORK",
+        nargs="?",
+        help="network: a catalogue name (see testbed topology list) or a file",
+    )
+    _add_traffic(parser)
+    _add_routing(parser)
+    add_options(parser, SearchOptions)
+    _add_message_sizes(parser)
+    _add_wormhole(parser)
+    add = adder(parser, RUN)
+    add(
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="write the transfers and frames to a JSON file, or to an MSCCL algorithm (FILE.xml)",
+    )
+    add_answer_options(parser)
+
+
+def _add_traffic(parser: argparse.ArgumentParser) -> None:
+    add = adder(parser, SENT)
+    add(
         "--pattern",
         default="all-to-all",
         metavar="PATTERN",
-        help="all-to-all or all-to-others of hosts (all-to-all: to themselves too), all-switches, pairs of nodes, or a "
-        "JSON file of pairs",
-        only=_OF_NETWORK,
+        help="transfers: all-to-all or all-to-others of hosts (all-to-all: also to themselves), "
+        "all-switches, pairs A:B,C:D, or a JSON file of pairs (default: all-to-all)",
+        only=_WITH_NETWORK,
     )
-    routed(
-        "--routing",
-        metavar="METHOD",
-        help="static method, or balanced (default: the network's own)",
-        only=_ROUTED,
-    )
-    sent(
+    add(
         "--parts",
         type=kinds.whole(1, 64),
         metavar="K",
-        help="equal parts of every message, each on a route of its own (balanced ones by default)",
+        help="number of equal parts of every message, each on its own route (balanced routes by "
+        "default)",
         only=_ROUTED,
     )
-    sent(
+    add(
         "--traffic",
         type=Path,
         metavar="FILE",
-        help='instead of a network: {"transfers": [[link, ...], ...]}',
+        help='JSON file of transfers, instead of a network: {"transfers": [[link, ...], ...]}',
     )
-    routed(
+
+
+def _add_routing(parser: argparse.ArgumentParser) -> None:
+    add = adder(parser, ROUTED)
+    add(
+        "--routing",
+        metavar="METHOD",
+        help="static routing method, or balanced (default: the network's method)",
+        only=_ROUTED,
+    )
+    add(
         "--verify",
         dest="check",
         type=Path,
         metavar="FILE",
-        help='only check a file with "transfers" and "frames"',
+        help='check the schedule in a file with "transfers" and "frames", and search for none',
     )
-    routed(
+    add(
         "--network",
         dest="verified_over",
         metavar="NETWORK",
-        help="check the file chunk by chunk over this network, against the flow bound: transfers and frames, MSCCL's "
-        "XML or TE-CCL's JSON (pip install ./plugins/collectives)",
-        only=Only(when=lambda a: a.check is not None, needs="--verify FILE"),
+        help="check the file of --verify chunk by chunk over this network, and compare it with "
+        "the flow bound. The file has transfers and frames, or is MSCCL's XML or TE-CCL's "
+        "JSON (pip install ./plugins/collectives)",
+        only=_VERIFIED,
     )
-    add_options(parser, SearchOptions)
-    sent(
+
+
+def _add_message_sizes(parser: argparse.ArgumentParser) -> None:
+    add = adder(parser, SENT)
+    add(
         "--message-sizes",
         dest="unequal",
         type=Path,
         metavar="FILE",
-        help='messages and links that differ: {"sizes_bytes": [...] or one number, "chunk_bytes": ..., '
-        '"capacities_bps": {link: ...}} (a network has capacities of its own); chunks are scheduled, not messages',
-        only=Only(
-            when=lambda a: a.check is None,
-            needs="a search: a file to --verify has its transfers already",
-        ),
+        help='JSON file of messages and links that differ: {"sizes_bytes": [...] or one number, '
+        '"chunk_bytes": ..., "capacities_bps": {link: ...}}. Chunks are scheduled instead '
+        "of messages. The capacities of a network are the default",
+        only=_SEARCHED,
     )
-    sent(
+    add(
         "--message-size",
         dest="message_bytes",
         type=kinds.size_bytes,
         default=MESSAGE_BYTES,
         metavar="SIZE",
-        help="size of every message, for the time of an exchange (default 1MB)",
+        help="size of every message, for the time of an exchange (default: 1MB)",
         only=_TIMED,
     )
-    routed(
+
+
+def _add_wormhole(parser: argparse.ArgumentParser) -> None:
+    add = adder(parser, ROUTED)
+    add(
         "--wormhole",
         action="store_true",
-        help="carry the schedule over a wormhole network in virtual time",
+        help="simulate the schedule on a wormhole network",
     )
-    routed(
+    add(
         "--on-deadlock",
         dest="remedy",
         choices=("report", "timeout", "virtual-channels"),
         default="report",
-        help="what is done about deadlocks of --wormhole",
-        only=Only(when=lambda a: a.wormhole, needs="--wormhole"),
+        help="reaction to deadlocks of --wormhole (default: report)",
+        only=_WORMHOLE,
     )
-    running(
-        "--output",
-        type=Path,
-        metavar="FILE",
-        help="write transfers and frames as JSON; FILE.xml: an algorithm of MSCCL",
-    )
-    add_answer_options(parser)
 
 
 def run(args: argparse.Namespace) -> Answer:
-    """Schedule, or check."""
-    others = (
-        args.network,
-        args.traffic,
-        *((args.output, args.wormhole or None) if args.verified_over else ()),
-    )
-    if args.check is not None and any(one is not None for one in others):
-        words = "a network or --traffic, nor over a --network with --output or --wormhole"
-        raise InputError(
-            f"--verify FILE cannot be combined with {words}: the file has the transfers and the frames"
-        )
+    """Find a schedule, or check one."""
+    _refuse_beside_verify(args)
     if args.verified_over is not None:
         return _verified(args)
+    # The keys that options add to the document.
     extras: JsonObject = {}
     traffic, schedule = _checked(args) if args.check else _scheduled(args, extras)
     if args.wormhole:
-        extras["wormhole"] = wormhole_document(
-            traffic, schedule, "none" if args.remedy == "report" else args.remedy, args.seed
-        )
+        remedy = "none" if args.remedy == "report" else args.remedy
+        extras["wormhole"] = wormhole_document(traffic, schedule, remedy, args.seed)
     if args.output is not None:
         extras |= _write(args.output, traffic, schedule)
     if args.unequal is None and (args.routing is not None or args.parts is not None):
-        extras |= _bounded(args, traffic, schedule)
+        extras |= _flow_bound_facts(args, traffic, schedule)
     if args.network is not None and args.unequal is None:
-        extras |= _timed(args, traffic, schedule)
+        extras |= _exchange_facts(args, traffic, schedule)
     if "chunks" in extras:
-        frame_s = extras["chunks"]["frame_s"]
-        extras |= {
-            "seconds_per_exchange": schedule.length * frame_s,
-            "unequal_capacities": False,
-        }
+        extras["seconds_per_exchange"] = schedule.length * extras["chunks"]["frame_s"]
+        extras["unequal_capacities"] = False
     document: JsonObject = {}
-    if args.json or args.results is not None:  # the document of a million transfers is large
+    # The document of a million transfers is large, so it is built only if it is printed or stored.
+    if args.json or args.results is not None:
         document = schedule_document(traffic, schedule)
         if args.results is not None:
             document["transfers"] = list(_transfers(traffic))
-    title = f"{args.network or args.traffic or args.check}: {len(traffic)} transfers in {schedule.length} time frames, "
-    title += _proved(schedule, extras)
-    drawn = partial(_figures, traffic, schedule, None if args.unequal else args.network, title)
-    figures = drawn if len(traffic) <= MAX_DRAWN or args.plot is not None else None
+    title = (
+        f"{args.network or args.traffic or args.check}: {len(traffic)} transfers in "
+        f"{schedule.length} time frames, {_proof_text(schedule, extras)}"
+    )
+    figures = None
+    if len(traffic) <= MAX_DRAWN or args.plot is not None:
+        # The chunks of unequal messages use channels, which are not links of the network.
+        network_name = None if args.unequal else args.network
+        figures = partial(_figures, traffic, schedule, network_name, title)
     return Answer(
         {**document, **extras},
         partial(_show, traffic, schedule, extras, args.network),
@@ -273,7 +318,25 @@ def run(args: argparse.Namespace) -> Answer:
     )
 
 
-def _timed(args: argparse.Namespace, traffic: Traffic, schedule: Schedule) -> JsonObject:
+def _refuse_beside_verify(args: argparse.Namespace) -> None:
+    """Refuse options that contradict ``--verify``, whose file has the transfers and frames."""
+    if args.check is None:
+        return
+    refused = args.network is not None or args.traffic is not None
+    if args.verified_over and (args.output is not None or args.wormhole):
+        refused = True
+    if refused:
+        raise InputError(
+            "--verify FILE cannot be combined with a network or --traffic, nor over a --network "
+            "with --output or --wormhole: the file has the transfers and the frames"
+        )
+
+
+def _exchange_facts(
+    args: argparse.Namespace,
+    traffic: Traffic,
+    schedule: Schedule,
+) -> JsonObject:
     """Return the time of an exchange and what the schedule did not take into account.
 
     The keys ``liquid``, ``proved`` and ``optimal`` of the schedule are replaced if links of
@@ -295,62 +358,85 @@ def _timed(args: argparse.Namespace, traffic: Traffic, schedule: Schedule) -> Js
         facts["capacities_bps"] = [exchange.slowest_bps, exchange.fastest_bps]
         if exchange.seconds > bound_s * (1 + 1e-9):
             facts |= {"liquid": False, "proved": "unknown", "optimal": None}
-    used = set(traffic.links)
-    idle = [
-        link.label
-        for link in network.links
-        if link.label not in used and {link.source, link.target} <= network.switch_ids.keys()
-    ]
-    if idle and args.routing is None and args.parts is None and len(traffic) <= MAX_REROUTED:
-        balanced = traffic_of_options(args.network, args.pattern, None, "balanced", None)
-        if balanced.bottleneck_load < schedule.length:
-            with spinner("balanced routing"):
-                shorter = _search(balanced, args)
-            if shorter.length < schedule.length:
-                facts |= {"length_balanced": shorter.length, "idle_links": len(idle)}
-                facts |= {"optimal": False}
+    if args.routing is None and args.parts is None and len(traffic) <= MAX_REROUTED:
+        idle_links = _idle_links(network, traffic)
+        if idle_links:
+            facts |= _balanced_facts(args, schedule, idle_links)
     return facts
+
+
+def _idle_links(network: Network, traffic: Traffic) -> int:
+    """Return the number of links between switches that no transfer uses."""
+    used = set(traffic.links)
+    idle = 0
+    for link in network.links:
+        between_switches = {link.source, link.target} <= network.switch_ids.keys()
+        if between_switches and link.label not in used:
+            idle += 1
+    return idle
+
+
+def _balanced_facts(
+    args: argparse.Namespace,
+    schedule: Schedule,
+    idle_links: int,
+) -> JsonObject:
+    """Return the length of a schedule over balanced routes if it is shorter."""
+    balanced = traffic_of_options(args.network, args.pattern, None, "balanced", None)
+    if balanced.bottleneck_load >= schedule.length:
+        return {}
+    with spinner("balanced routing"):
+        balanced_schedule = _search(balanced, args)
+    if balanced_schedule.length >= schedule.length:
+        return {}
+    return {
+        "length_balanced": balanced_schedule.length,
+        "idle_links": idle_links,
+        "optimal": False,
+    }
 
 
 def _flow_bound_s(network: Network, traffic: Traffic, message_bytes: int) -> float:
     """Return the time that no routes and no schedule beat, with the links' capacities."""
     from testbed.routing.demands.flow_bound import flow_bound
 
-    slowest = min(link.capacity_bps for link in network.links)
+    slowest_bps = min(link.capacity_bps for link in network.links)
     pairs = traffic.ends[: len(traffic) // traffic.parts]
     with spinner("flow bound"):
-        return flow_bound(network, pairs, float("inf")) * message_bytes * 8 / slowest
+        return flow_bound(network, pairs, math.inf) * message_bytes * 8 / slowest_bps
 
 
 def _remarks(extras: Json, network: str) -> Iterator[str]:
     """Yield a line for each thing that the schedule did not take into account."""
     if extras.get("unequal_capacities"):
-        slow, fast = (in_words(rate, "_bps") for rate in extras["capacities_bps"])
+        slowest_bps, fastest_bps = extras["capacities_bps"]
         size = extras["message_bytes"]
         yield (
-            f"{network}: links of {slow} and {fast} count alike in these frames; with their "
-            f"capacities no routes and no schedule exchange messages of {in_words(size, '_bytes')} in "
-            f"less than {in_words(extras['bound_s'], '_s')} "
+            f"{network}: links of {in_words(slowest_bps, '_bps')} and "
+            f"{in_words(fastest_bps, '_bps')} count alike in these frames; with their "
+            "capacities no routes and no schedule exchange messages of "
+            f"{in_words(size, '_bytes')} in less than {in_words(extras['bound_s'], '_s')} "
             f'(--message-sizes FILE with {{"sizes_bytes": {size}}} reckons with capacities)'
         )
     if "length_balanced" in extras:
-        idle = extras["idle_links"]
-        links = "1 link" if idle == 1 else f"{idle} links"
+        links = "1 link" if extras["idle_links"] == 1 else f"{extras['idle_links']} links"
         yield (
             f"{network}: the routing leaves {links} between switches idle; --routing balanced "
             f"gives {extras['length_balanced']} frames"
         )
 
 
-def _bounded(args: argparse.Namespace, traffic: Traffic, schedule: Schedule) -> JsonObject:
-    """How near routes and schedule are to what any routes could do; of messages and links that are alike."""
+def _flow_bound_facts(args: argparse.Namespace, traffic: Traffic, schedule: Schedule) -> JsonObject:
+    """Compare routes and schedule with a bound for all routes.
+
+    The bound assumes messages of equal size and links of equal capacity.
+    """
     from testbed.routing.demands.flow_bound import equal_links, flow_bound
 
     with spinner("flow bound"):
+        network = equal_links(load_network(args.network))
         pairs = traffic.ends[: len(traffic) // traffic.parts]
-        bound = flow_bound(
-            equal_links(load_network(args.network)), pairs, traffic.bottleneck_load / traffic.parts
-        )
+        bound = flow_bound(network, pairs, traffic.bottleneck_load / traffic.parts)
     length = schedule.length / traffic.parts
     return {
         "parts": traffic.parts,
@@ -361,32 +447,49 @@ def _bounded(args: argparse.Namespace, traffic: Traffic, schedule: Schedule) -> 
 
 
 def traffic_of_options(
-    network: str | None, pattern: str, file: Path | None, routing: str | None, parts: int | None
+    network_name: str | None,
+    pattern: str,
+    file: Path | None,
+    routing: str | None,
+    parts: int | None,
 ) -> Traffic:
-    """The traffic that NETWORK with --pattern, or --traffic, names. Raises InputError or TopologyError."""
+    """Return the traffic that the options describe.
+
+    Args:
+        network_name: NETWORK, or None if there is a file.
+        pattern: ``--pattern``: the transfers over the network.
+        file: ``--traffic``, or None if there is a network.
+        routing: ``--routing``: the method, or None for that of the network.
+        parts: ``--parts``: number of parts of each message, or None.
+
+    Raises:
+        InputError, TopologyError: The input is bad.
+    """
     from testbed.scheduling.traffic.traffic_file import parse_traffic
 
-    if (network is None) == (file is None):
+    if (network_name is None) == (file is None):
         raise InputError("give either NETWORK or --traffic FILE")
     if file is not None:
         return parse_traffic(read_json(file), str(file))
     from testbed.scheduling.traffic import patterns
 
-    assert network is not None
-    found = load_network(network)
-    routes = (
-        () if routing is None and parts is None else patterns.routes_of(found, routing, parts or 1)
-    )
+    assert network_name is not None
+    network = load_network(network_name)
+    is_routed = routing is not None or parts is not None
+    routes = patterns.routes_of(network, routing, parts or 1) if is_routed else ()
     if pattern in patterns.NAMED:
-        return patterns.NAMED[pattern](found, *routes)
-    return patterns.traffic_of(found, patterns.read_pattern(pattern, found), *routes)
+        return patterns.NAMED[pattern](network, *routes)
+    return patterns.traffic_of(network, patterns.read_pattern(pattern, network), *routes)
 
 
 def schedule_document(traffic: Traffic, schedule: Schedule) -> JsonObject:
-    """The object of ``testbed schedule --json``, whose transfers are named as they are written."""
+    """Return the object of ``testbed schedule --json``.
+
+    The links of its transfers are named only while it is written.
+    """
     return {
         "method": schedule.method,
-        "transfers": LazyList(lambda: _transfers(traffic)),
+        "transfers": LazyList(partial(_transfers, traffic)),
         "frames": schedule.frames,
         "length": schedule.length,
         "bottleneck_load": schedule.bottleneck_load,
@@ -400,15 +503,17 @@ def schedule_document(traffic: Traffic, schedule: Schedule) -> JsonObject:
 
 
 def _transfers(traffic: Traffic) -> Iterator[tuple[str, ...]]:
-    """Names of each one's links, some thousand at a time: millions of them are never held together."""
-    for first in range(0, len(traffic), _AT_ONCE):
-        at = traffic.offsets[first : first + _AT_ONCE + 1].tolist()
-        flat = traffic.indices[at[0] : at[-1]].tolist()
-        for a, b in itertools.pairwise(at):
-            yield tuple(traffic.links[link] for link in flat[a - at[0] : b - at[0]])
+    """Yield the names of the links of each transfer."""
+    for first in range(0, len(traffic), _NAMED_AT_ONCE):
+        offsets = traffic.offsets[first : first + _NAMED_AT_ONCE + 1].tolist()
+        start = offsets[0]
+        links = traffic.indices[start : offsets[-1]].tolist()
+        for begin, end in itertools.pairwise(offsets):
+            yield tuple(traffic.links[link] for link in links[begin - start : end - start])
 
 
 def _checked(args: argparse.Namespace) -> tuple[Traffic, Schedule]:
+    """Read the transfers and their schedule from the file of ``--verify``, and check them."""
     from testbed.scheduling.traffic.traffic_file import parse_frames, parse_traffic
 
     document = read_json(args.check)
@@ -417,21 +522,28 @@ def _checked(args: argparse.Namespace) -> tuple[Traffic, Schedule]:
 
 
 def _verified(args: argparse.Namespace) -> Answer:
-    """What a package of ours says of the file's schedule; 1 where it does not hold."""
+    """Check a schedule over a network by an installed plug-in.
+
+    The exit code is 1 if the schedule is invalid.
+    """
     from testbed.model.file_formats import SCHEDULE_VERIFIERS, find_format
 
     file = str(args.check)
-    if (verify := find_format(SCHEDULE_VERIFIERS, file)) is None:
+    verify = find_format(SCHEDULE_VERIFIERS, file)
+    if verify is None:
         raise CapabilityError(
-            f"{file}: pip install ./plugins/collectives in the project folder; for .xml and .json files"
+            f"{file}: pip install ./plugins/collectives in the project folder; "
+            "for .xml and .json files"
         )
-    found = dict(verify(file, load_network(args.verified_over)))
-    text = found.pop("text")
+    document = dict(verify(file, load_network(args.verified_over)))
+    text = document.pop("text")
     title = f"{file} over {args.verified_over}"
-    return Answer(found, text.splitlines, 0 if found["valid"] else 1, title=title)
+    exit_code = 0 if document["valid"] else 1
+    return Answer(document, text.splitlines, exit_code, title=title)
 
 
 def _scheduled(args: argparse.Namespace, extras: JsonObject) -> tuple[Traffic, Schedule]:
+    """Find a schedule. Put the properties of chunks into ``extras`` if there are any."""
     traffic = traffic_of_options(args.network, args.pattern, args.traffic, args.routing, args.parts)
     if args.unequal is not None:
         from testbed.commands.scheduling.unequal_messages import chunks_document, split_traffic
@@ -457,65 +569,125 @@ def _search(traffic: Traffic, args: argparse.Namespace) -> Schedule:
 
 
 def _show(
-    traffic: Traffic, schedule: Schedule, extras: Json, network: str | None
+    traffic: Traffic, schedule: Schedule, extras: Json, network_name: str | None
 ) -> Iterator[Part]:
-    ratio = schedule.length / schedule.bottleneck_load
-    yield from _remarks(extras, network or "")
-    yield {
-        "transfers": f"{len(traffic)} over {len(traffic.links)} links",
-        "bottleneck load": f"{traffic.bottleneck_load} ({len(traffic.bottlenecks)} bottleneck links)",
-        "liquid throughput": f"{traffic.liquid_throughput:.3f} links",
-        "length": f"{schedule.length} frames ({ratio:.3f} of the bottleneck load)",
-        "proved": _proved(schedule, extras) + (f" ({schedule.detail})" if schedule.detail else ""),
-    } | ({} if schedule.seconds is None else {"seconds": f"{schedule.seconds:.3f}"})
+    yield from _remarks(extras, network_name or "")
+    yield _facts(traffic, schedule, extras)
     if "seconds_per_exchange" in extras:
         name = "exchange"
         if "message_bytes" in extras:
             name = f"exchange of {in_words(extras['message_bytes'], '_bytes')}"
         yield {name: in_words(extras["seconds_per_exchange"], "_s")}
-    named = (
-        traffic.ends
-        if len(traffic.ends) == len(traffic)
-        else [(str(k),) for k in range(len(traffic))]
-    )
-    members = "pairs" if len(traffic.ends) == len(traffic) else "numbers of transfers"
-    if "chunks" in extras:
-        members = "numbers of chunks"
-    rows = [
-        (number, len(frame), " ".join(":".join(named[transfer]) for transfer in frame))
-        for number, frame in enumerate(schedule.frames, 1)
-    ]
-    yield Table(
-        name="frames",
-        title="time frames",
-        headings=("frame", "transfers", members),
-        rows=rows,
-        spare=("transfers",),
-        most=MOST_FRAMES,
-    )
+    yield _frames_table(traffic, schedule, extras)
     if facts := dict(_extra_facts(extras)):
         yield facts
 
 
-def _proved(schedule: Schedule, extras: Json) -> str:
+def _facts(traffic: Traffic, schedule: Schedule, extras: Json) -> dict[str, str]:
+    ratio = schedule.length / schedule.bottleneck_load
+    bottlenecks = f"({len(traffic.bottlenecks)} bottleneck links)"
+    proof = _proof_text(schedule, extras)
+    if schedule.detail:
+        proof += f" ({schedule.detail})"
+    facts = {
+        "transfers": f"{len(traffic)} over {len(traffic.links)} links",
+        "bottleneck load": f"{traffic.bottleneck_load} {bottlenecks}",
+        "liquid throughput": f"{traffic.liquid_throughput:.3f} links",
+        "length": f"{schedule.length} frames ({ratio:.3f} of the bottleneck load)",
+        "proved": proof,
+    }
+    if schedule.seconds is not None:
+        facts["seconds"] = f"{schedule.seconds:.3f}"
+    return facts
+
+
+def _frames_table(traffic: Traffic, schedule: Schedule, extras: Json) -> Table:
+    """Return the table of frames. Transfers are named by their ends, if these are known."""
+    if len(traffic.ends) == len(traffic):
+        names = [":".join(pair) for pair in traffic.ends]
+        heading = "pairs"
+    else:
+        names = [str(number) for number in range(len(traffic))]
+        heading = "numbers of transfers"
+    if "chunks" in extras:
+        heading = "numbers of chunks"
+    rows: list[tuple[int, int, str]] = []
+    for number, frame in enumerate(schedule.frames, 1):
+        rows.append((number, len(frame), " ".join(names[transfer] for transfer in frame)))
+    return Table(
+        name="frames",
+        title="time frames",
+        headings=("frame", "transfers", heading),
+        rows=rows,
+        spare=("transfers",),
+        most=MOST_FRAMES,
+    )
+
+
+def _extra_facts(document: Json) -> Iterator[tuple[str, str]]:
+    """Yield the facts that options add: the flow bound, the chunks and the wormhole runs."""
+    if "flow_bound" in document:
+        bound = document["over_flow_bound"]
+        yield (
+            "flow bound",
+            f"{document['flow_bound']:.6g} messages over a link; the schedule takes as long as "
+            f"{document['messages']:.6g} ({bound:.4g} of the bound; "
+            f"parts a message: {document['parts']})",
+        )
+    if "chunks" in document:
+        chunks = document["chunks"]
+        loss = f"{100 * chunks['loss']:.2f} %"
+        bound = f"{100 * chunks['loss_bound']:.2f} %"
+        yield (
+            "chunks",
+            f"of {chunks['chunk_bytes']} bytes, time frames of {chunks['frame_s']:.6g} s; "
+            f"a liquid schedule loses {loss} (at most {bound})",
+        )
+    for name, run in document.get("wormhole", {}).items():
+        text = f"{run['frames']:g} frames, {run['throughput_links']:.3f} links"
+        yield f"wormhole, {name.replace('_', ' ')}", text + _deadlock_text(run)
+
+
+def _deadlock_text(run: Json) -> str:
+    """Describe the retries or the deadlock of a wormhole run, if it had any."""
+    waits: Sequence[Json] = run["deadlock"]
+    if not waits:
+        return f", {run['retries']} given up and repeated" if run["retries"] else ""
+    listed: list[str] = []
+    for wait in waits[:_LISTED_WAITS]:
+        listed.append(f"{wait['transfer']} waits for {wait['waits_for']} of {wait['held_by']}")
+    cycle = ", ".join(listed)
+    if len(waits) > _LISTED_WAITS:
+        cycle += f" and {len(waits) - _LISTED_WAITS} more"
+    return (
+        f", then a DEADLOCK of {len(waits)} transfers: {cycle} (try --on-deadlock virtual-channels)"
+    )
+
+
+def _proof_text(schedule: Schedule, extras: Json) -> str:
+    """Say what is proved about the schedule, and whether it is optimal."""
     optimal = extras.get("optimal", schedule.optimal)
-    best = {True: "optimal", False: "not optimal", None: "not known to be optimal"}[optimal]
+    optimality = {True: "optimal", False: "not optimal", None: "not known to be optimal"}[optimal]
     if "length_balanced" in extras:
-        best = "over these routes, not optimal for the network"
-    return f"{extras.get('proved', schedule.proved)}, {best}"
+        optimality = "over these routes, not optimal for the network"
+    return f"{extras.get('proved', schedule.proved)}, {optimality}"
 
 
 def _write(path: Path, traffic: Traffic, schedule: Schedule) -> Json:
-    """In the format that the name's ending asks for, or as JSON; what the format adds to the JSON object."""
+    """Write the schedule to a file, in the format of its suffix or as JSON.
+
+    Returns:
+        The keys that the format adds to the document.
+    """
     from testbed.model.file_formats import SCHEDULE_FORMATS, find_format
 
-    added: Json = {}
-    if (written := find_format(SCHEDULE_FORMATS, str(path))) is None:
+    extras: Json = {}
+    encode = find_format(SCHEDULE_FORMATS, str(path))
+    if encode is None:
         document = schedule_document(traffic, schedule)
-        content = "".join(
-            json_pieces({key: document[key] for key in ("transfers", "frames")})
-        ).encode()
+        written = {key: document[key] for key in ("transfers", "frames")}
+        content = "".join(json_pieces(written)).encode()
     else:
-        content, added = written(traffic, schedule)
+        content, extras = encode(traffic, schedule)
     write_atomically(path, content)
-    return added
+    return extras

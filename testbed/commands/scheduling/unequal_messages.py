@@ -1,5 +1,9 @@
-"""``--message-sizes``: messages of unequal lengths and links of unequal capacities as chunks over channels."""
+"""``--message-sizes``: schedules of messages and links that differ.
 
+Messages of unequal sizes are divided into chunks, and links of unequal capacities into channels.
+"""
+
+import math
 from collections.abc import Hashable, Mapping
 
 from testbed.errors import InputError
@@ -13,8 +17,22 @@ from topologies import JsonObject, load_network
 def split_traffic(
     document: object, where: str, traffic: Traffic, network: str | None
 ) -> tuple[Traffic, Chunks]:
-    """The traffic of chunks over channels (``link`` or ``link/number``), and what it loses. InputError for a bad
-    document."""
+    """Divide messages into chunks, and links into channels.
+
+    Args:
+        document: The JSON document of ``--message-sizes`` (``testbed schema unequal``).
+        where: Name of the document's file, for messages.
+        traffic: The messages.
+        network: Name of the network, whose links have their capacities unless the document gives
+            others; None if there is no network.
+
+    Returns:
+        The transfers of chunks over channels, which are called ``link`` or ``link/number``, and
+        the chunks.
+
+    Raises:
+        InputError: The document is invalid.
+    """
     if not isinstance(document, Mapping):
         raise InputError(
             f"{where}: give an object with sizes_bytes; testbed schema unequal has its keys"
@@ -22,63 +40,86 @@ def split_traffic(
     refuse_unknown(document, "unequal", where)
     numbers = plain_numbers(document)
     assert isinstance(numbers, Mapping)
-    document = numbers
-    sizes = document.get("sizes_bytes")
-    if isinstance(sizes, int) and not isinstance(sizes, bool):
-        sizes = [sizes] * (len(traffic) // traffic.parts)
-    if not isinstance(sizes, list) or not all(
-        isinstance(s, int) and not isinstance(s, bool) for s in sizes
-    ):
-        raise InputError(
-            f"{where}: sizes_bytes: give a whole number, or a list of one for each transfer"
-        )
-    parts = traffic.parts  # as equal as whole bytes can be; all first parts come first
-    sizes = [
-        size * (part + 1) // parts - size * part // parts for part in range(parts) for size in sizes
-    ]
-    chunk = document.get("chunk_bytes", min(sizes, default=0))
-    if not isinstance(chunk, int) or isinstance(chunk, bool):
-        raise InputError(f"{where}: chunk_bytes {chunk!r}: give a whole number")
+    sizes = _part_sizes(numbers.get("sizes_bytes"), where, traffic)
+    chunk_bytes = numbers.get("chunk_bytes", min(sizes, default=0))
+    if not _is_whole_number(chunk_bytes):
+        raise InputError(f"{where}: chunk_bytes {chunk_bytes!r}: give a whole number")
     capacities: dict[Hashable, float] = {
         **_capacities(network),
-        **_positive(document.get("capacities_bps", {}), where),
+        **_rates(numbers.get("capacities_bps", {}), where),
     }
-    rate = document.get("channel_bps")
-    paths = [[traffic.links[link] for link in path] for path in traffic.paths()]
-    chosen = None if rate is None else _positive({"channel_bps": rate}, where)["channel_bps"]
-    chunks = split_messages(paths, sizes, capacities, chunk_bytes=chunk, channel_bps=chosen)
-    names = [
-        [
-            f"{link}/{number}" if chunks.channels[link] > 1 else str(link)
-            for link, number in transfer
-        ]
-        for transfer in chunks.transfers
-    ]
-    return Traffic.from_transfers(names), chunks
+    channel_bps = None
+    if numbers.get("channel_bps") is not None:
+        rates = _rates({"channel_bps": numbers["channel_bps"]}, where)
+        channel_bps = rates["channel_bps"]
+    paths: list[list[Hashable]] = []
+    for path in traffic.paths():
+        paths.append([traffic.links[link] for link in path])
+    chunks = split_messages(
+        paths, sizes, capacities, chunk_bytes=chunk_bytes, channel_bps=channel_bps
+    )
+    transfers: list[list[str]] = []
+    for transfer in chunks.transfers:
+        transfers.append([_channel_name(chunks, link, number) for link, number in transfer])
+    return Traffic.from_transfers(transfers), chunks
+
+
+def _is_whole_number(value: object) -> bool:
+    # In Python, True is an int.
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _part_sizes(sizes: object, where: str, traffic: Traffic) -> list[int]:
+    """Return the size of every part of every message, in bytes, all first parts first.
+
+    The parts of a message are as equal as whole bytes can be.
+
+    Args:
+        sizes: The sizes of all messages, or one size.
+        where: Name of the document's file, for messages.
+        traffic: The messages.
+    """
+    if _is_whole_number(sizes):
+        sizes = [sizes] * (len(traffic) // traffic.parts)
+    if not isinstance(sizes, list) or not all(map(_is_whole_number, sizes)):
+        raise InputError(
+            f"{where}: sizes_bytes: give a whole number, or a list with one for each transfer"
+        )
+    parts = traffic.parts
+    part_sizes: list[int] = []
+    for part in range(parts):
+        for size in sizes:
+            part_sizes.append(size * (part + 1) // parts - size * part // parts)
+    return part_sizes
+
+
+def _channel_name(chunks: Chunks, link: Hashable, number: int) -> str:
+    return f"{link}/{number}" if chunks.channels[link] > 1 else str(link)
 
 
 def _capacities(network: str | None) -> dict[Hashable, float]:
+    """Return the capacity of each link of the network, in bit/s."""
     if network is None:
         return {}
-
     return {link.label: link.capacity_bps for link in load_network(network).links}
 
 
-def _positive(found: object, where: str) -> dict[Hashable, float]:
-    if not isinstance(found, Mapping):
+def _rates(value: object, where: str) -> dict[Hashable, float]:
+    """Return the rates of an object from links to bit/s, after a check."""
+    if not isinstance(value, Mapping):
         raise InputError(f"{where}: capacities_bps: give an object of links and their bit/s")
-    for link, value in found.items():
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, (int, float))
-            or not 0 < value < float("inf")
-        ):
-            raise InputError(f"{where}: {link}: {value!r} is no rate; give bit/s above 0")
-    return dict(found)
+    for link, rate in value.items():
+        is_number = isinstance(rate, (int, float)) and not isinstance(rate, bool)
+        if not is_number or not 0 < rate < math.inf:
+            raise InputError(f"{where}: {link}: {rate!r} is not a valid rate; give bit/s above 0")
+    return dict(value)
 
 
 def chunks_document(chunks: Chunks) -> JsonObject:
-    """What ``--message-sizes`` adds to the JSON object; times in seconds, exact values rounded to floats."""
+    """Return the keys that ``--message-sizes`` adds to the JSON object.
+
+    Times are in seconds. Exact values become floats.
+    """
     return {
         "chunk_bytes": chunks.chunk_bytes,
         "channel_bps": float(chunks.channel_bps),

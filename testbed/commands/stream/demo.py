@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("--quick", action="store_true", help="two links a network instead of six")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="let two links fail on each network, instead of six",
+    )
     add_run_options(parser)
 
 
@@ -32,7 +36,9 @@ def _rate_pps(fabric: str) -> float:
     """Return the packet rate that this machine supports, and report a rate below the usual one."""
     from testbed.stream.emulated.calibration import STEPS_PPS, affordable_rate_pps
 
-    rate_pps = affordable_rate_pps() if fabric == "emulation" else STEPS_PPS[0]
+    rate_pps = STEPS_PPS[0]
+    if fabric == "emulation":
+        rate_pps = affordable_rate_pps()
     if rate_pps < STEPS_PPS[0]:
         message = f"streaming {rate_pps:g} packets/s instead of {STEPS_PPS[0]:g}"
         print(f"testbed: a slow machine: {message}", file=sys.stderr)
@@ -53,6 +59,9 @@ def demo_streams(*, quick: bool, seed: int, rate_pps: float = 1000.0) -> "Titled
     from testbed.stream.workload import stream_plan
 
     slower = 1000.0 / rate_pps
+    links = 6
+    if quick:
+        links = 2
     networks = (
         ("Swiss-T1", "swiss-t1", "s1", "s6"),
         ("Optical cloud (NSFNET)", "optical-cloud", "x1", "x14"),
@@ -67,7 +76,7 @@ def demo_streams(*, quick: bool, seed: int, rate_pps: float = 1000.0) -> "Titled
             rate_pps=rate_pps,
             playback_s=0.4 * slower,
             hold_s=1.0 * slower,
-            links=2 if quick else 6,
+            links=links,
             seed=seed,
         )
         streams.append((title, plan))

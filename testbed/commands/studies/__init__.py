@@ -1,1 +1,1 @@
-"""Commands that run, list and redraw studies; what a study is."""
+"""Commands that run, list and redraw studies."""

@@ -1,5 +1,7 @@
-"""``testbed campaign FILE|NAME``: a theory study over many networks, methods and tolerances on Dask workers,
-resumable."""
+"""``testbed campaign FILE|NAME``: computes ROR for many networks, methods and tolerances.
+
+Dask workers share the work. A campaign that was stopped can be resumed.
+"""
 
 import argparse
 import hashlib
@@ -40,39 +42,54 @@ from testbed.results.study_store import StudyRun
 from topologies.text.json_types import Json, JsonObject
 
 DESCRIPTION = (
-    "Compute ROR for every network, seed, frame, pair of end points, method and tolerance of the campaign's file, on a "
-    "local cluster of worker processes or on a Dask scheduler. All rows go into one Parquet file; a campaign that was "
-    "killed goes on with --resume and gives the same file."
+    "Compute the ROR for every network, seed, frame, pair of end points, method and tolerance "
+    "of a campaign's file. The work is shared by processes on this machine, or by the workers "
+    "of a Dask scheduler. All rows go into one Parquet file. A campaign that was stopped can be "
+    "continued with --resume, and gives the same file."
 )
+# Columns of the summary that are put into the title if all rows agree.
+_CONSTANT_COLUMNS = ("labels", "M", "DER", "equation")
+_COMMON_ROWS = "of the common rows"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Those of the command."""
-    add = adder(parser)
+    """Add the options of the command to its parser."""
     add_options(
         parser, CampaignOptions, DaskOptions, TlsOptions, ResultsOptions, TableOptions, LiveOptions
     )
-    add("--list", action="store_true", help="the campaigns that come with the testbed")
-    last = "go on with an unfinished run (default: the last one of this campaign)"
-    add("--resume", nargs="?", const="", metavar="DIR", help=last, only=RUNNING)
+    add = adder(parser)
+    add(
+        "--list",
+        action="store_true",
+        help="list the campaigns that come with the testbed",
+    )
+    add(
+        "--resume",
+        nargs="?",
+        const="",
+        metavar="DIR",
+        help="continue an unfinished run (default: the last one of this campaign)",
+        only=RUNNING,
+    )
 
 
 def run(args: argparse.Namespace) -> Answer:
-    """Run or list; with the verdict's exit code."""
+    """Run a campaign, or list the campaigns."""
     if args.list:
         return _list()
     if args.campaign is None:
         raise InputError(
-            "campaign: give a file or a name; testbed campaign --list names those that come with the testbed"
+            "campaign: give a file or a name; testbed campaign --list names those that come with "
+            "the testbed"
         )
-
-    campaign, security = build_campaign(read_options(args, CampaignOptions)), security_of(args)
+    campaign = build_campaign(read_options(args, CampaignOptions))
+    security = security_of(args)
     from testbed.campaigns.adapters.runner import RESULTS, run_campaign, write_rows
 
     start_live(args)
     with (
-        _open(args, campaign) as store,
-        points_shown(campaign.name, lambda: _found(campaign, store)) as show_points,
+        _open_run(args, campaign) as store,
+        points_shown(campaign.name, partial(_interim_results, campaign, store)) as show_points,
     ):
         rows = run_campaign(
             campaign,
@@ -82,12 +99,13 @@ def run(args: argparse.Namespace) -> Answer:
             security=security,
             report_progress=show_points,
         )
-        summary, verdict = summarise(rows), judge_claims(campaign, rows)
+        summary = summarise(rows)
+        verdict = judge_claims(campaign, rows)
         write_rows(rows, store.draft / RESULTS)
-        figures = rendered(store.manifest.name, lambda: campaign_figures(summary))
+        figures = rendered(store.manifest.name, partial(campaign_figures, summary))
         directory = store.finish(summary, verdict, figures)
         record_page_path(directory / "page.html")
-    document = {
+    document: JsonObject = {
         "campaign": campaign.name,
         "rows": len(rows),
         "summary": summary,
@@ -98,88 +116,82 @@ def run(args: argparse.Namespace) -> Answer:
     return Answer(document, partial(_show, document, verdict), verdict.exit_code)
 
 
-def _found(campaign: Campaign, store: StudyRun) -> InterimResults:
-    """What the units that are stored say, for the live page."""
-    rows = [row for entry in store.rows for row in entry.get("rows", ())]
+def _interim_results(campaign: Campaign, store: StudyRun) -> InterimResults:
+    """Judge and draw the rows that are stored so far, for the live page."""
+    rows: list[Json] = []
+    for unit in store.rows:
+        rows += unit.get("rows", ())
     outcomes = tuple((check.outcome, check.name) for check in judge_claims(campaign, rows).checks)
-    summary = summarise(rows)
-    return InterimResults(
-        outcomes=outcomes, figures=rendered(store.manifest.name, lambda: campaign_figures(summary))
-    )
+    figures = rendered(store.manifest.name, partial(campaign_figures, summarise(rows)))
+    return InterimResults(outcomes=outcomes, figures=figures)
 
 
 def _list() -> Answer:
-    listed = {}
+    """List the campaigns that come with the testbed. Their first line says what they do."""
+    documents: JsonObject = {}
+    lines: list[str] = []
     for name, text in shipped_campaigns().items():
         campaign = parse_campaign(tomllib.loads(text), name)
         does = text.splitlines()[0].lstrip("# ")
-        listed[name] = {
-            "does": does,
-            "units": len(units(campaign)),
-            "rows": len(units(campaign)) * campaign.rows_per_unit,
-        }
-    texts = [
-        f"{n}\n    {one['does']}\n    {one['units']} units, {one['rows']} rows"
-        for n, one in listed.items()
-    ]
-    return Answer({"campaigns": listed}, lambda: print(*texts, sep="\n"))
+        unit_count = len(units(campaign))
+        row_count = unit_count * campaign.rows_per_unit
+        documents[name] = {"does": does, "units": unit_count, "rows": row_count}
+        lines += [name, f"    {does}", f"    {unit_count} units, {row_count} rows"]
+    return Answer({"campaigns": documents}, partial(print, *lines, sep="\n"))
 
 
-def _open(args: argparse.Namespace, campaign: Campaign) -> StudyRun:
-    described = json_ready(campaign)
-    stamp = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:12]
-    name = f"campaign-{campaign.name}-{stamp}"
+def _open_run(args: argparse.Namespace, campaign: Campaign) -> StudyRun:
+    """Open a new run, or the unfinished one that ``--resume`` names.
+
+    The name of a run has a digest of the campaign, so that only runs of the same file are resumed.
+    """
+    description = json_ready(campaign)
+    content = json.dumps(description, sort_keys=True).encode()
+    digest = hashlib.sha256(content).hexdigest()[:12]
+    name = f"campaign-{campaign.name}-{digest}"
     if args.resume is None:
-        words = f"testbed campaign {shlex.quote(args.campaign)} --workers {args.workers}"
-        return StudyRun.new(args.results, name, describe_run(command=words, plans=(described,)))
+        command = f"testbed campaign {shlex.quote(args.campaign)} --workers {args.workers}"
+        manifest = describe_run(command=command, plans=(description,))
+        return StudyRun.new(args.results, name, manifest)
     if args.resume:
         return StudyRun.resume(Path(args.resume), name, 1)
     unfinished = sorted((args.results / name).glob(f"*{UNFINISHED}"))
     if not unfinished:
         raise InputError(
-            f"--resume: no unfinished run of this very campaign in {args.results / name}; leave --resume out"
+            f"--resume: no unfinished run of this campaign in {args.results / name}; "
+            "leave --resume out"
         )
-    for folder in (unfinished[-1].parent, unfinished[-1]):
+    last = unfinished[-1]
+    # These folders were found, not named by the user, so a link in their place is suspicious.
+    for folder in (last.parent, last):
         refuse_link(folder)
-    return StudyRun.resume(unfinished[-1], name, 1)
+    return StudyRun.resume(last, name, 1)
 
 
 def _show(document: JsonObject, verdict: Verdict) -> Iterator[Part]:
-    rows = [
-        {
-            "method": row["method"],
-            "tolerance": row["tolerance"],
-            "labels": "any" if row["large_blocks"] else "random",
-            "M": row["m"],
-            "DER": row["der"],
-            "equation": 29 if row["large_blocks"] else 23,
-            "infinite": f"{row['infinite']} of {row['rows']}",
-            "mean ROR": _mean_of(row["mean_ror"], _finite_rows(row), row["rows"]),
-            "of the common rows": _mean_of(
-                row["mean_ror_of_common_rows"], row["common_rows"], row["rows"]
-            ),
-        }
-        for row in document["summary"]
-    ]
-    constant = {
-        n: rows[0][n]
-        for n in ("labels", "M", "DER", "equation")
-        if len({str(row[n]) for row in rows}) == 1
-    }
-    shown = [{name: value for name, value in row.items() if name not in constant} for row in rows]
-    title = ", ".join(f"{name} {value}" for name, value in constant.items())
-    title = f"{document['campaign']}: mean ROR" + (f" ({title})" if title else "")
-    if all(row["common_rows"] == row["rows"] for row in document["summary"]):
-        for line in shown:
-            del line["of the common rows"]
-    table = table_of_rows(shown, title=title, spare=("infinite",))
-    yield replace(table, data=table_of_rows(document["summary"]))
-    if "of the common rows" in shown[0]:
+    summary = document["summary"]
+    rows = [_table_row(row) for row in summary]
+    if all(row["common_rows"] == row["rows"] for row in summary):
+        for row in rows:
+            del row[_COMMON_ROWS]
+    has_common_rows = _COMMON_ROWS in rows[0]
+    constants: list[str] = []
+    for column in _CONSTANT_COLUMNS:
+        if len({str(row[column]) for row in rows}) == 1:
+            constants.append(f"{column} {rows[0][column]}")
+            for row in rows:
+                del row[column]
+    title = f"{document['campaign']}: mean ROR"
+    if constants:
+        title += f" ({', '.join(constants)})"
+    table = table_of_rows(rows, title=title, spare=("infinite",))
+    yield replace(table, data=table_of_rows(summary))
+    if has_common_rows:
         yield (
             "compare methods by the common rows: flows for which every method has a finite ROR "
             "(methods that never have one are left out)"
         )
-    if any(not row["large_blocks"] for row in document["summary"]):
+    if any(not row["large_blocks"] for row in summary):
         yield (
             "random labels: equal to testbed ror --label-order random; the default there and in "
             "testbed stream, stratified labels, needs less"
@@ -189,13 +201,25 @@ def _show(document: JsonObject, verdict: Verdict) -> Iterator[Part]:
     yield f"page:    {document['results']}/page.html"
 
 
-def _finite_rows(row: Json) -> int:
-    count: int = row["rows"] - row["without_path"] - row["infinite"]
-    return count
+def _table_row(row: Json) -> JsonObject:
+    """Return the cells of a row of the summary, by heading."""
+    finite_rows = row["rows"] - row["without_path"] - row["infinite"]
+    common_mean = row["mean_ror_of_common_rows"]
+    return {
+        "method": row["method"],
+        "tolerance": row["tolerance"],
+        "labels": "any" if row["large_blocks"] else "random",
+        "M": row["m"],
+        "DER": row["der"],
+        "equation": 29 if row["large_blocks"] else 23,
+        "infinite": f"{row['infinite']} of {row['rows']}",
+        "mean ROR": _mean_text(row["mean_ror"], finite_rows, row["rows"]),
+        _COMMON_ROWS: _mean_text(common_mean, row["common_rows"], row["rows"]),
+    }
 
 
-def _mean_of(mean: float | None, count: int, rows: int) -> str:
-    """Return a mean with the number of rows it is of, if these are not all."""
+def _mean_text(mean: float | None, count: int, rows: int) -> str:
+    """Return a mean, with the number of rows that it includes if these are not all."""
     if mean is None:
         return NOTHING
     return cell(mean) if count == rows else f"{cell(mean)} ({count} of {rows})"

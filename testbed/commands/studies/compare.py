@@ -1,8 +1,9 @@
-"""``testbed compare``: runs of one workload on one page; runs nothing."""
+"""``testbed compare``: puts stored runs of one workload on one page, and runs nothing."""
 
 import argparse
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from testbed.api.workloads.registry import stored_under
@@ -18,59 +19,80 @@ from testbed.results.result_store import load_run
 from testbed.results.study_store import is_study, load_study
 
 DESCRIPTION = (
-    "Put stored runs of one workload side by side: what was measured in each, its difference to the first with the "
-    "interval, and what differs in their options. The exit code is 0; the verdicts are the runs' own."
+    "Compare stored runs of one workload: what was measured in each, its difference from the "
+    "first run with the interval, and the options that differ. The exit code is 0, whatever the "
+    "verdicts of the runs."
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Those of the command."""
+    """Add the options of the command to its parser."""
     parser.add_argument(
-        "runs", metavar="RUN", type=Path, nargs="+", help="two or more of results/<name>/<run>"
+        "runs",
+        metavar="RUN",
+        type=Path,
+        nargs="+",
+        help="folders of two or more runs: results/<name>/<run>",
     )
     parser.add_argument(
         "--output",
         metavar="FILE",
         type=Path,
         default=Path("comparison.html"),
-        help="the page (default %(default)s)",
+        help="file of the page (default: %(default)s)",
     )
     add_options(parser, TableOptions)
 
 
 def run(args: argparse.Namespace) -> Answer:
-    """Load, compare, write the page. InputError (2) where a folder is no finished run, or of another workload."""
+    """Load the runs, compare them, and write the page.
+
+    Raises:
+        InputError: A folder is not a finished run, or the runs are of different workloads.
+    """
     comparison = Comparison(runs=tuple(map(_loaded, args.runs)))
     comparison.save(args.output)
+    document = comparison.to_json() | {"page": str(args.output)}
+    return Answer(document, partial(_show, comparison, args.output))
 
-    def show() -> Iterator[Part]:
-        table = comparison.as_table()
-        differing = ", ".join(comparison.differing)
-        differ = f"they differ in {differing}" if differing else "their options are the same"
-        yield f"{len(comparison.runs)} runs of {comparison.runs[0].workload}; {differ}"
-        yield comparison.runs_table()
-        yield replace(table, wide=False, summary=False)
-        if any(NOTHING in row for row in table.rows):
-            yield f"{NOTHING}: not measured in that run (its stream has no such link or fault)"
-        if comparison.zero_line:
-            yield comparison.zero_line
-        yield f"page: {args.output}"
 
-    return Answer(comparison.to_json() | {"page": str(args.output)}, show)
+def _show(comparison: Comparison, page: Path) -> Iterator[Part]:
+    table = comparison.as_table()
+    difference = "their options are the same"
+    if comparison.differing:
+        difference = f"they differ in {', '.join(comparison.differing)}"
+    yield f"{len(comparison.runs)} runs of {comparison.runs[0].workload}; {difference}"
+    yield comparison.runs_table()
+    yield replace(table, wide=False, summary=False)
+    if any(NOTHING in row for row in table.rows):
+        yield f"{NOTHING}: not measured in that run (its stream has no such link or fault)"
+    if comparison.zero_line:
+        yield comparison.zero_line
+    yield f"page: {page}"
 
 
 def _loaded(directory: Path) -> ComparedRun:
+    """Load a run.
+
+    Raises:
+        InputError: The folder is not a finished run.
+    """
     routing: dict[str, str] = {}
     if is_study(directory):
         _, manifest, rows, verdict = load_study(directory)
     else:
-        found = load_run(directory)
-        manifest, verdict = found.manifest, found.verdict
-        if found.sessions:
-            routing["--routing"] = found.sessions[0].session.method
-        rows = [record_to_json(part.summary) for part in found.sessions if part.summary is not None]
+        loaded = load_run(directory)
+        manifest = loaded.manifest
+        verdict = loaded.verdict
+        rows = []
+        for part in loaded.sessions:
+            if part.summary is not None:
+                rows.append(record_to_json(part.summary))
+        if loaded.sessions:
+            # The method was chosen when the run was planned if the option was not given.
+            routing["--routing"] = loaded.sessions[0].session.method
     if verdict is None:
-        raise InputError(f"{directory}: this run did not end; there is nothing to compare")
+        raise InputError(f"{directory}: this run did not finish; compare finished runs")
     return compared(manifest, verdict, rows, defaults=_defaults(manifest.name) | routing)
 
 
@@ -79,9 +101,11 @@ def _defaults(name: str) -> dict[str, str]:
     workload = stored_under(name)
     if workload is None or workload.options is None:
         return {}
-    defaults = {}
+    defaults: dict[str, str] = {}
     for option in options_of(workload.options):
-        value = option.default if option.shown is None else option.shown
+        value: object = option.shown
+        if value is None:
+            value = option.default
         if isinstance(value, (str, int, float)) and not isinstance(value, bool):
             defaults[option.flag or flag_of(option.name)] = str(value)
     return defaults

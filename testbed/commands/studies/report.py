@@ -1,4 +1,4 @@
-"""``testbed report``: draws the page (and figures) of a run or a study again from its stored records, runs nothing."""
+"""``testbed report``: draws the page and the figures of a stored run again, and runs nothing."""
 
 import argparse
 import sys
@@ -23,170 +23,215 @@ from testbed.report.wording import stream_sentence
 from testbed.results.result_store import redraw
 from testbed.results.run_folder import write_below
 from testbed.results.study_store import is_study, load_study, write_drawings
-from topologies.text.json_types import JsonObject
+from topologies.text.json_types import Json, JsonObject
 
 Row = JsonObject
 
 DESCRIPTION = (
-    "Draw page.html of a stored run anew from its manifest, measurements and verdict, without running anything. "
-    "The exit code is the stored verdict's: 0 passed, 1 failed, 4 invalid or not finished, 5 cannot tell."
+    "Draw page.html of a stored run again from its manifest, measurements and verdict, and run "
+    "nothing. The exit code is that of the stored verdict: 0 passed, 1 failed, 4 invalid or not "
+    "finished, 5 cannot tell."
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Those of the command."""
-    parser.add_argument("directory", metavar="DIR", type=Path, help="a run: results/<name>/<run>")
-    parser.add_argument(
+    """Add the options of the command to its parser."""
+    add = parser.add_argument
+    add(
+        "directory",
+        metavar="DIR",
+        type=Path,
+        help="folder of a run: results/<name>/<run>",
+    )
+    add(
         "--figures",
         action="store_true",
-        help="also write every figure for a paper, DIR/figures/NAME.svg and .pdf with vector text, and captions.md",
+        help="also write every figure for a paper: DIR/figures/NAME.svg and .pdf with text as "
+        "text, and captions.md",
     )
-    parser.add_argument(
+    add(
         "--study",
         metavar="FILE.py",
         type=Path,
-        help="the file of a study of your own that is not installed, whose run this is",
+        help="file of the study of this run, if the study is not installed",
     )
-    parser.add_argument(
-        "--json", action="store_true", help="print one JSON object instead of the table"
+    add(
+        "--json",
+        action="store_true",
+        help="print one JSON object instead of the table",
     )
 
 
 def run(args: argparse.Namespace) -> Answer:
-    """Redraw; with the verdict's exit code (4 where the run did not finish). InputError (2) where there is no
-    run."""
+    """Draw the page again.
+
+    The exit code is that of the stored verdict, or 4 if the run did not finish.
+
+    Raises:
+        InputError: The folder is not a run.
+    """
     if is_study(args.directory):
         return _redraw_study(args)
-    found, page = redraw(args.directory)
+    loaded, page = redraw(args.directory)
     if args.figures:
-        _keep(page.parent, run_figures(found), found.manifest.name)
-    code = found.verdict.exit_code if found.verdict else InvalidRunError.exit_code
-    return Answer(_document(found, page), partial(_show, found, page), code)
+        _write_figures(page.parent, run_figures(loaded), loaded.manifest.name)
+    document = _document(loaded, page)
+    return Answer(document, partial(_show, loaded, page), _exit_code(loaded.verdict))
 
 
-def run_figures(found: LoadedRun) -> Mapping[str, FigureFiles]:
-    """Name -> figure, for every stream of the run."""
+def _exit_code(verdict: Verdict | None) -> int:
+    return InvalidRunError.exit_code if verdict is None else verdict.exit_code
 
-    def draw() -> JsonObject:
-        drawn = {}
-        for number, part in enumerate(found.sessions, start=1):
-            before = f"stream-{number}-" if len(found.sessions) > 1 else ""
-            for name, figure in stream_figures(part).items():
-                figure.set_label(f"{figure.get_label()} {stream_sentence(part)}")
-                drawn[before + name] = figure
-        return drawn
 
-    return figures_with_text(found.manifest.name, draw)
+def run_figures(loaded: LoadedRun) -> Mapping[str, FigureFiles]:
+    """Return the figures of every stream of a run, by name."""
+    return figures_with_text(loaded.manifest.name, partial(_draw_streams, loaded))
+
+
+def _draw_streams(loaded: LoadedRun) -> JsonObject:
+    figures: JsonObject = {}
+    for number, part in enumerate(loaded.sessions, start=1):
+        prefix = f"stream-{number}-" if len(loaded.sessions) > 1 else ""
+        for name, figure in stream_figures(part).items():
+            figure.set_label(f"{figure.get_label()} {stream_sentence(part)}")
+            figures[prefix + name] = figure
+    return figures
 
 
 def _redraw_study(args: argparse.Namespace) -> Answer:
-    place, manifest, rows, verdict = load_study(args.directory)
-    manifest = _described(manifest)
+    folder, manifest, rows, verdict = load_study(args.directory)
+    manifest = _completed(manifest)
     if args.study is None:
-        draw = _drawer(place, manifest.name, rows, verdict)
+        draw = _drawer(folder, manifest.name, rows, verdict)
     else:
         draw = _drawer_of_file(args.study, manifest.name, rows)
-    formulas = manifest.name in find_experiments()  # their authors may write some
+    # Only figures of our studies may contain formulas.
+    formulas = manifest.name in find_experiments()
+    figures: dict[str, str] = {}
     try:
-        figures = {} if draw is None else rendered(manifest.name, draw, formulas=formulas)
+        if draw is not None:
+            figures = rendered(manifest.name, draw, formulas=formulas)
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
-        words = f"points that {manifest.name} cannot draw ({type(error).__name__}: {error})"
-        raise InputError(f"{place}: holds {words}; restore its files, or run it again") from None
-    write_drawings(place, manifest, rows, verdict, figures)
+        reason = f"{type(error).__name__}: {error}"
+        raise InputError(
+            f"{folder}: holds points that {manifest.name} cannot draw ({reason}); "
+            "restore its files, or run it again"
+        ) from None
+    write_drawings(folder, manifest, rows, verdict, figures)
     if args.figures and draw is not None:
-        _keep(
-            place, figures_with_text(manifest.name, draw, formulas=formulas), study_title(manifest)
-        )
-    page = str(place / "page.html")
-    document = {"page": page, "manifest": manifest.to_json(), "points": rows}
+        paper_figures = figures_with_text(manifest.name, draw, formulas=formulas)
+        _write_figures(folder, paper_figures, study_title(manifest))
+    page = str(folder / "page.html")
+    document: JsonObject = {
+        "page": page,
+        "manifest": manifest.to_json(),
+        "points": rows,
+        "verdict": None,
+    }
+    lines: list[str] = []
+    if verdict is not None:
+        document["verdict"] = verdict.to_json()
+        lines += check_lines(verdict)
+    lines.append(f"page: {page}")
+    return Answer(document, lambda: lines, _exit_code(verdict))
 
-    lines = [*(() if verdict is None else check_lines(verdict)), f"page: {page}"]
-    code = verdict.exit_code if verdict else InvalidRunError.exit_code
-    return Answer(
-        document | {"verdict": verdict.to_json() if verdict else None}, lambda: lines, code
-    )
 
-
-def _described(manifest: Manifest) -> Manifest:
-    """A run that was stored before studies said which code their ROR belongs to gets it from the study that is
-    installed, and the run of a command its title."""
+def _completed(manifest: Manifest) -> Manifest:
+    """Add what a manifest of an older version lacks: the title of a command, the code of a ROR."""
     from testbed.api.workloads.registry import stored_under
 
-    if (workload := stored_under(manifest.name)) is not None:
+    workload = stored_under(manifest.name)
+    if workload is not None:
         return replace(manifest, study={"title": workload.title, **manifest.study})
-    code = getattr(find_experiments().get(manifest.name), "ror_code", "")
-    return (
-        replace(manifest, study={"ror_code": code, **manifest.study})
-        if code and manifest.study
-        else manifest
-    )
+    ror_code = getattr(find_experiments().get(manifest.name), "ror_code", "")
+    if ror_code and manifest.study:
+        return replace(manifest, study={"ror_code": ror_code, **manifest.study})
+    return manifest
 
 
-def _drawer(place: Path, name: str, rows: Sequence[Row], verdict: Verdict | None) -> Draw | None:
-    """What draws the figures of a stored run of that name; None where nothing is there to be drawn. InputError for an
-    unknown one."""
+def _drawer(folder: Path, name: str, rows: Sequence[Row], verdict: Verdict | None) -> Draw | None:
+    """Return the function that draws the figures of a stored run.
+
+    Args:
+        folder: The folder of the run, for the message.
+        name: The name of the workload, campaign or study.
+        rows: The stored rows.
+        verdict: The stored verdict.
+
+    Returns:
+        The function, or None if there is nothing to draw.
+
+    Raises:
+        InputError: The study is not installed.
+    """
     from testbed.api.workloads.registry import stored_under
 
-    if (workload := stored_under(name)) is not None and (figures := workload.figures) is not None:
-        return (lambda: figures(rows)) if rows else None
+    workload = stored_under(name)
+    if workload is not None and workload.figures is not None:
+        return partial(workload.figures, rows) if rows else None
     if name.startswith("campaign-"):
-        return (lambda: campaign_figures(rows)) if verdict else None
+        return partial(campaign_figures, rows) if verdict else None
     study = find_experiments().get(name)
     if not isinstance(study, Study):
         raise InputError(
-            f"{place}: no study named {name!r} is installed; give its file (--study FILE.py)"
+            f"{folder}: no study named {name!r} is installed; give its file (--study FILE.py)"
         )
-    return (lambda: study.figures(rows)) if rows else None
+    return partial(study.figures, rows) if rows else None
 
 
 def _drawer_of_file(file: Path, name: str, rows: Sequence[Row]) -> Draw | None:
-    """Return what draws the figures of a run of the study in a file, or None if it has no rows."""
+    """Return the function that draws figures of the study in a file, or None without rows."""
     study = study_of_file(file)
     if not isinstance(study, Study) or study.name != name:
         raise InputError(f"--study {file}: this is a run of {name}, and the file's is {study.name}")
-    return (lambda: study.figures(rows)) if rows else None
+    return partial(study.figures, rows) if rows else None
 
 
-def _keep(place: Path, figures: Mapping[str, FigureFiles], title: str) -> None:
-    """Write the figures next to the page, and their captions. InputError where they cannot be written."""
+def _write_figures(folder: Path, figures: Mapping[str, FigureFiles], title: str) -> None:
+    """Write the figures and their captions into ``figures`` in the folder of a run.
+
+    Raises:
+        InputError: A file cannot be written.
+    """
+    lines = [f"# {title}", ""]
     for name, figure in figures.items():
-        write_below(place, f"figures/{name}.svg", figure.svg)
+        write_below(folder, f"figures/{name}.svg", figure.svg)
         if figure.pdf:
-            write_below(place, f"figures/{name}.pdf", figure.pdf)
-    lines = [
-        f"# {title}",
-        "",
-        *(f"- `{name}`: {figure.caption}" for name, figure in figures.items()),
-    ]
-    lines = [printable(line) for line in lines]
-    write_below(place, "figures/captions.md", ("\n".join(lines) + "\n").encode())
-    print(f"figures: {place / 'figures'}", file=sys.stderr)
+            write_below(folder, f"figures/{name}.pdf", figure.pdf)
+        lines.append(f"- `{name}`: {figure.caption}")
+    captions = "".join(f"{printable(line)}\n" for line in lines)
+    write_below(folder, "figures/captions.md", captions.encode())
+    print(f"figures: {folder / 'figures'}", file=sys.stderr)
 
 
-def _show(found: LoadedRun, page: Path) -> Iterator[object]:
+def _show(loaded: LoadedRun, page: Path) -> Iterator[object]:
     from testbed.report.tables import closing_table
 
-    yield closing_table(found)
+    yield closing_table(loaded)
     yield f"page: {page}"
 
 
-def _document(found: LoadedRun, page: Path) -> JsonObject:
-    streams = []
-    for part in found.sessions:
-        summary = record_to_json(part.summary) if part.summary else {}
-        streams.append(
-            {
-                "title": part.session.title,
-                "fabric": part.session.fabric,
-                "per_fault": [record_to_json(fault) for fault in part.faults],
-                "ror": summary.get("ror"),
-                "verdict": summary.get("verdict"),
-            }
-        )
-    return {
+def _document(loaded: LoadedRun, page: Path) -> JsonObject:
+    streams: list[JsonObject] = []
+    for part in loaded.sessions:
+        summary: Json = {}
+        if part.summary:
+            summary = record_to_json(part.summary)
+        stream = {
+            "title": part.session.title,
+            "fabric": part.session.fabric,
+            "per_fault": [record_to_json(fault) for fault in part.faults],
+            "ror": summary.get("ror"),
+            "verdict": summary.get("verdict"),
+        }
+        streams.append(stream)
+    document: JsonObject = {
         "page": str(page),
-        "manifest": found.manifest.to_json(),
-        "unfinished": found.unfinished,
+        "manifest": loaded.manifest.to_json(),
+        "unfinished": loaded.unfinished,
         "streams": streams,
-        "verdict": json_ready(found.verdict.to_json()) if found.verdict else None,
+        "verdict": None,
     }
+    if loaded.verdict:
+        document["verdict"] = json_ready(loaded.verdict.to_json())
+    return document

@@ -1,7 +1,8 @@
-"""``testbed runs``: the stored runs in a folder; runs nothing."""
+"""``testbed runs``: lists the stored runs in a folder."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from testbed.commands.answer import Answer
@@ -13,8 +14,8 @@ from testbed.results.run_list import list_runs
 from topologies import JsonObject
 
 DESCRIPTION = (
-    "List stored runs, the newest last: when they started, their verdict, their folder and the "
-    "command. Read one back in Python with testbed.load, or draw its page with testbed report."
+    "List stored runs, the newest last, with their start, verdict, folder and command. "
+    "testbed.load reads a run in Python, and testbed report draws its page."
 )
 
 
@@ -26,39 +27,49 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         nargs="?",
         default=Path("results"),
-        help="a folder of results, or that of one command in it (default %(default)s)",
+        help="folder of results, or the folder of one command in it (default: %(default)s)",
     )
     add_options(parser, TableOptions)
 
 
 def run(args: argparse.Namespace) -> Answer:
-    """List the runs; InputError if there is no such folder."""
-    listed = list_runs(args.folder, lambda reason: complain(f"note: {reason}"))
+    """List the runs.
 
-    def show() -> Iterator[Part]:
-        if not listed:
-            yield f"no run is stored in {args.folder}"
-            return
-        yield table_of_rows([_row(each) for each in listed], "runs", spare=("command",))
-
-    return Answer({"runs": [_document(each) for each in listed]}, show)
+    Raises:
+        InputError: There is no such folder.
+    """
+    runs = list_runs(args.folder, _complain_of)
+    return Answer({"runs": [_document(run) for run in runs]}, partial(_show, runs, args.folder))
 
 
-def _document(each: StoredRun) -> JsonObject:
-    verdict = None if each.state == "computed" else each.state
+def _complain_of(reason: str) -> None:
+    """Print why a run cannot be read."""
+    complain(f"note: {reason}")
+
+
+def _show(runs: Sequence[StoredRun], folder: Path) -> Iterator[Part]:
+    if not runs:
+        yield f"no run is stored in {folder}"
+        return
+    yield table_of_rows([_row(run) for run in runs], "runs", spare=("command",))
+
+
+def _document(run: StoredRun) -> JsonObject:
+    # A run that only computes has no verdict.
+    verdict = None if run.state == "computed" else run.state
     return {
-        "path": str(each.directory),
-        "command": each.manifest.command,
+        "path": str(run.directory),
+        "command": run.manifest.command,
         "verdict": verdict,
-        "started": each.manifest.started,
+        "started": run.manifest.started,
     }
 
 
-def _row(each: StoredRun) -> JsonObject:
-    started = each.manifest.started.replace("T", " ").removesuffix("+00:00")
+def _row(run: StoredRun) -> JsonObject:
+    started = run.manifest.started.replace("T", " ").removesuffix("+00:00")
     return {
         "started (UTC)": started,
-        "outcome": each.state,
-        "run": str(each.directory),
-        "command": each.manifest.command,
+        "outcome": run.state,
+        "run": str(run.directory),
+        "command": run.manifest.command,
     }

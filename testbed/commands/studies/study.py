@@ -1,4 +1,4 @@
-"""What other packages' studies import: ``Study`` with ``main``, for a study that is run by itself."""
+"""The class ``Study`` with ``main``, which studies of other packages import."""
 
 from collections.abc import Sequence
 
@@ -8,8 +8,16 @@ from testbed.model.studies.study import Study as StudyValue
 
 
 class Study(StudyValue):
-    """A study that runs itself: ``STUDY.main()`` at the end of a program is ``testbed experiment run NAME``."""
+    """A study that can run itself.
+
+    ``STUDY.main()`` at the end of a program does the same as ``testbed experiment run NAME``.
+    """
 
     def main(self, argv: Sequence[str] | None = None, program: str | None = None) -> int:
-        """Parse options, measure what is missing, judge, draw; returns the exit code."""
+        """Measure the missing points, judge and draw, and return the exit code.
+
+        Args:
+            argv: The options; None for those of this process.
+            program: The command line before the options, for messages.
+        """
         return run_study(self, argv, program)

@@ -1,13 +1,14 @@
-"""Running a study: its points measured one by one or shared, stored as they come, judged and drawn at the end.
+"""Runs a study: measures its points, stores them, and in the end judges and draws them.
 
-Each point is stored as it comes, so that a study that was killed goes on with ``--resume``; figures never need a new
-run.
+The points are measured one by one or shared by workers. Each point is stored as soon as it is
+measured, so that a study that was stopped can be resumed, and figures never need a new run.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import pickle
 import re
 import shlex
@@ -43,7 +44,7 @@ from testbed.commands.several_machines import DaskOptions, TlsOptions, security_
 from testbed.emulation.machine.fabric import choose_fabric
 from testbed.emulation.machine.provenance import describe_run
 from testbed.emulation.sandbox.sandbox import enter_sandbox
-from testbed.errors import InputError
+from testbed.errors import InputError, InvalidRunError
 from testbed.live.adapters.feed import points_shown, record_page_path
 from testbed.live.events import InterimResults
 from testbed.model.json_values import json_ready
@@ -52,7 +53,7 @@ from testbed.model.options.option import option, options
 from testbed.model.studies.study import Study
 from testbed.report.drawing.svg_figures import rendered
 from testbed.results.study_store import Row, StudyRun, load_study
-from topologies.text.json_types import Json
+from topologies.text.json_types import Json, JsonObject
 
 if TYPE_CHECKING:
     from testbed.stream.run_in_turn import SessionStudy
@@ -60,9 +61,11 @@ if TYPE_CHECKING:
 
 @options
 class SharingOptions(DaskOptions):
-    """Who measures the points."""
+    """The processes that measure the points of a study."""
 
-    workers: int = option(default=1, kind=kinds.processes, help="processes that share the points")
+    workers: int = option(
+        default=1, kind=kinds.processes, help="number of processes that share the points"
+    )
 
 
 def run_study(
@@ -79,34 +82,61 @@ def run_study(
         program: The command line before its options.
         called: Its name or file on the command line.
     """
-    words = list(sys.argv[1:] if argv is None else argv)
-    args = study_parser(study, program).parse_args(words)
+    if argv is None:
+        argv = sys.argv[1:]
+    arguments = list(argv)
+    args = study_parser(study, program).parse_args(arguments)
     args.called = called or study.name
-    run = partial(_run, study) if isinstance(study, Study) else partial(_run_sessions, study)
-    return reported(partial(run, args, words))
+    if isinstance(study, Study):
+        return reported(partial(_run, study, args, arguments))
+    return reported(partial(_run_sessions, study, args, arguments))
 
 
 def study_parser(study: Study | SessionStudy, program: str | None = None) -> OneLineParser:
-    """The options of all studies, those of a study whose points may be shared, and its own."""
+    """Return the parser of a study's options.
+
+    Args:
+        study: The study. It may have options of its own, and options for workers.
+        program: The command line before the options, for messages.
+    """
     parser = OneLineParser(
         prog=program or f"testbed experiment run {study.name}", description=study.does
     )
     add = adder(parser)
-    add("--quick", action="store_true", help="a small version, under a minute")
+    add(
+        "--quick",
+        action="store_true",
+        help="run a small version, in less than a minute",
+    )
     if not isinstance(study, Study):
         add_run_options(parser)
         return parser
-    add("--seed", type=kinds.seed, default=1, help="seed of everything random (default 1)")
+    add(
+        "--seed",
+        type=kinds.seed,
+        default=1,
+        help="seed of all random choices (default: 1)",
+    )
     add(
         "--resume",
         type=Path,
         metavar="DIR",
-        help="go on with an unfinished run: results/NAME/RUN.unfinished",
+        help="continue an unfinished run: results/NAME/RUN.unfinished",
     )
-    extends = "begin with the points of this finished run that are this run's too, and are valid"
-    add("--reuse-points", dest="extend", type=Path, metavar="DIR", help=extends)
-    until = "begin no point after this number of hours; continue later with --resume"
-    add("--max-hours", dest="hours", type=kinds.hours, metavar="HOURS", help=until)
+    add(
+        "--reuse-points",
+        dest="extend",
+        type=Path,
+        metavar="DIR",
+        help="copy the valid points that this finished run has in common with the new run",
+    )
+    add(
+        "--max-hours",
+        dest="hours",
+        type=kinds.hours,
+        metavar="HOURS",
+        help="start no point after this number of hours; --resume continues the run later",
+    )
     add_options(parser, ResultsOptions, JsonOptions, LiveOptions)
     if study.shared:
         add_options(parser, SharingOptions, TlsOptions)
@@ -115,147 +145,197 @@ def study_parser(study: Study | SessionStudy, program: str | None = None) -> One
     return parser
 
 
-def _run(study: Study, args: argparse.Namespace, words: list[str]) -> int:
+def _run(study: Study, args: argparse.Namespace, argv: list[str]) -> int:
+    """Run a study, print its answer, and return the exit code.
+
+    Args:
+        study: The study.
+        args: The parsed options.
+        argv: The options as they were written.
+    """
     refuse_meaningless(args)
     if study.shared:
-        security_of(args)  # what is wrong with it is said before anything begins
-    own: object = None if study.options is None else read_options(args, study.options)
+        # Reports a mistake in the TLS options before anything begins.
+        security_of(args)
+    study_options: object = None
+    if study.options is not None:
+        study_options = read_options(args, study.options)
     start_live(args)
     if study.emulation:
         choose_fabric("emulation")
-        enter_sandbox(["experiment", "run", args.called, *words])
-    listed = study.points(args.quick, args.seed, *([] if own is None else [own]))
-    points = [dict(json_ready(point)) for point in listed]
-    size = "quick" if args.quick else "full"
-    with _open(
-        study, args, words, "own options" if study.options and own != study.options() else size
-    ) as run:
+        enter_sandbox(["experiment", "run", args.called, *argv])
+    points = _points(study, args, study_options)
+    with _open_run(study, args, argv, _size(study, args, study_options)) as run:
         if args.extend is not None:
-            _take_over(study, run, points, args.extend)
+            _reuse_points(study, run, points, args.extend)
         rows = _measure_missing(study, run, points, args)
         if len(rows) < len(points):
             print(
                 f"stopped: {len(rows)} of {len(points)} points; go on with --resume {run.draft}",
                 file=sys.stderr,
             )
-            return 4
+            return InvalidRunError.exit_code
         verdict = study.judged(rows)
-        directory = run.finish(rows, verdict, drawn(study, rows) if verdict.checks else {})
+        figures = drawn(study, rows) if verdict.checks else {}
+        directory = run.finish(rows, verdict, figures)
         record_page_path(directory / "page.html")
-    document = {
+    document: JsonObject = {
         "study": study.name,
         "points": rows,
         "verdict": verdict.to_json(),
+        "results": str(directory),
     }
-    document |= {"results": str(directory)}
-    show = [*check_lines(verdict), *place_lines(directory)]
-    return Answer(document, lambda: show, verdict.exit_code).given(args)
+    lines = [*check_lines(verdict), *place_lines(directory)]
+    return Answer(document, lambda: lines, verdict.exit_code).given(args)
 
 
-def _open(study: Study, args: argparse.Namespace, words: list[str], size: str) -> StudyRun:
-    """The run to be measured. ``size``: ``quick``, ``full``, or ``own options`` where one of the study's own was
-    given."""
-    said = study.described(size)
+def _points(study: Study, args: argparse.Namespace, study_options: object) -> list[Row]:
+    if study_options is None:
+        points = study.points(args.quick, args.seed)
+    else:
+        points = study.points(args.quick, args.seed, study_options)
+    return [dict(json_ready(point)) for point in points]
+
+
+def _size(study: Study, args: argparse.Namespace, study_options: object) -> str:
+    """Return "quick", "full", or "own options" if options of the study differ from the default."""
+    if study.options is not None and study_options != study.options():
+        return "own options"
+    return "quick" if args.quick else "full"
+
+
+def _open_run(study: Study, args: argparse.Namespace, argv: list[str], size: str) -> StudyRun:
+    """Open a new run, or the unfinished one that ``--resume`` names."""
+    description = study.described(size)
     if args.resume is not None:
         run = StudyRun.resume(args.resume, study.name, args.seed)
-        run.manifest = replace(run.manifest, study=said)
+        run.manifest = replace(run.manifest, study=description)
         return run
-    described = replace(
-        describe_run(command=_command(args.called, words), seed=args.seed), study=said
-    )
-    return StudyRun.new(args.results, study.name, described)
+    manifest = describe_run(command=_command(args.called, argv), seed=args.seed)
+    return StudyRun.new(args.results, study.name, replace(manifest, study=description))
 
 
-def _command(called: str, words: Sequence[str]) -> str:
-    """What was requested, as a run's manifest tells it: without the place where it is kept, and when to stop."""
-    said = shlex.join(["testbed", "experiment", "run", called, *words])
-    return re.sub(r" --(results|max-hours|hours)[ =]('[^']*'|\S+)| --live\b", "", said)
+def _command(called: str, argv: Sequence[str]) -> str:
+    """Return the command line for the manifest, without options that do not affect the results."""
+    command = shlex.join(["testbed", "experiment", "run", called, *argv])
+    return re.sub(r" --(results|max-hours|hours)[ =]('[^']*'|\S+)| --live\b", "", command)
 
 
-def _take_over(study: Study, run: StudyRun, points: list[Row], directory: Path) -> None:
-    """The rows of a finished run whose points are among these and not measured yet, but for those that say why they are
-    invalid, and their share of the time that it took.
+def _reuse_points(study: Study, run: StudyRun, points: list[Row], directory: Path) -> None:
+    """Copy the rows of a finished run whose points are missing in this one.
 
-    Raises InputError for another study's run.
+    Rows that say why they are invalid are not copied. The time that the finished run took is
+    counted in proportion.
+
+    Args:
+        study: The study.
+        run: The run that gets the rows.
+        points: All points of the run.
+        directory: The folder of the finished run.
+
+    Raises:
+        InputError: The finished run is of another study or has another seed.
     """
-    place, manifest, rows, _ = load_study(directory)
+    folder, manifest, rows, _ = load_study(directory)
     if (manifest.name, manifest.seed) != (study.name, run.manifest.seed):
         raise InputError(
-            f"{place}: holds {manifest.name} with seed {manifest.seed}, not {study.name} with seed {run.manifest.seed}"
+            f"{folder}: holds {manifest.name} with seed {manifest.seed}, "
+            f"not {study.name} with seed {run.manifest.seed}"
         )
-    there, requested = _by_point(run.rows, points), {_key(point) for point in points}
-    taken = [
-        row
-        for key, row in _by_point(rows, points).items()
-        if key in requested and key not in there and not row.get("invalid")
-    ]
-    for row in taken:
-        run.add(row)
-    run.count_earlier((manifest.seconds or 0.0) * len(taken) / max(len(rows), 1))
+    present = _by_point(run.rows, points)
+    requested = {_key(point) for point in points}
+    copied = 0
+    for key, row in _by_point(rows, points).items():
+        if key in requested and key not in present and not row.get("invalid"):
+            run.add(row)
+            copied += 1
+    run.count_earlier((manifest.seconds or 0.0) * copied / max(len(rows), 1))
 
 
 def _measure_missing(
     study: Study, run: StudyRun, points: list[Row], args: argparse.Namespace
 ) -> list[Row]:
-    """The rows of all points in their order; of those measured within ``--max-hours``, where the time did not
-    suffice."""
-    until = float("inf") if args.hours is None else time.monotonic() + 3600 * args.hours
-    known = _by_point(run.rows, points)
-    missing = [point for point in points if _key(point) not in known]
-    with points_shown(
-        study.title or study.name, lambda: _found(study, list(known.values()))
-    ) as show_points:
-        show_points(len(points) - len(missing), len(points))
-        alone = ((point, study.measure(point)) for point in missing)
-        measured = _shared(study.measure, missing, args) if study.shared else alone
+    """Measure and store the points that are missing, until the time of ``--max-hours`` is over.
+
+    Returns:
+        The rows of all points that are measured now, in the order of the points.
+    """
+    until_s = math.inf
+    if args.hours is not None:
+        until_s = time.monotonic() + 3600 * args.hours
+    row_of = _by_point(run.rows, points)
+    missing = [point for point in points if _key(point) not in row_of]
+    present = len(points) - len(missing)
+
+    def interim_results() -> InterimResults:
+        rows = list(row_of.values())
+        outcomes = tuple((check.outcome, check.name) for check in study.judge(rows).checks)
+        return InterimResults(outcomes=outcomes, figures=drawn(study, rows))
+
+    with points_shown(study.title or study.name, interim_results) as show_points:
+        show_points(present, len(points))
+        if study.shared:
+            measured = _measure_shared(study.measure, missing, args)
+        else:
+            measured = _measure_each(study.measure, missing)
         for count, (point, results) in enumerate(measured, start=1):
             row = {**point, **json_ready(results)}
-            known[_key(point)] = row
+            row_of[_key(point)] = row
             run.add(row)
-            show_points(len(points) - len(missing) + count, len(points))
-            if time.monotonic() >= until:
+            show_points(present + count, len(points))
+            if time.monotonic() >= until_s:
                 break
-    return [known[_key(point)] for point in points if _key(point) in known]
-
-
-def _found(study: Study, rows: Sequence[Row]) -> InterimResults:
-    """What the points that are there say, for the live page."""
-    outcomes = tuple((check.outcome, check.name) for check in study.judge(rows).checks)
-    return InterimResults(outcomes=outcomes, figures=drawn(study, rows))
+    return [row_of[_key(point)] for point in points if _key(point) in row_of]
 
 
 def drawn(study: Study, rows: Sequence[Row]) -> dict[str, str]:
-    """The study's figures as SVG documents; the same rows give the same bytes."""
-    return rendered(study.name, lambda: study.figures(rows), formulas=True)
+    """Return the figures of a study as SVG documents. The same rows give the same bytes."""
+    return rendered(study.name, partial(study.figures, rows), formulas=True)
 
 
 def _by_point(rows: Sequence[Row], points: Sequence[Row]) -> dict[str, Row]:
-    """The rows under the key of their point; those of other sizes' points may be among them.
+    """Return the rows by the key of their point.
 
-    Where points differ in their parameters, a row belongs to the one with the most of those that it has.
+    A row has the parameters and the results of its point. If points differ in their parameters, a
+    row belongs to the kind of point with the most parameters that it has. Some rows may belong to
+    points of another size of the study.
     """
-    names = {frozenset(point) for point in points}
-    found = {}
+    kinds_of_points = {frozenset(point) for point in points}
+    row_of: dict[str, Row] = {}
     for row in rows:
-        fitting = [keys for keys in names if keys <= row.keys()]
+        fitting = [names for names in kinds_of_points if names <= row.keys()]
         if fitting:
-            found[_key({k: row[k] for k in max(fitting, key=len)})] = row
-    return found
+            parameters = max(fitting, key=len)
+            row_of[_key({name: row[name] for name in parameters})] = row
+    return row_of
 
 
-def _shared(
+def _measure_each(
+    measure: Callable[[Json], Json], points: Sequence[Row]
+) -> Iterator[tuple[Row, Json]]:
+    """Measure the points one by one, and yield each with its results."""
+    for point in points:
+        yield point, measure(point)
+
+
+def _measure_shared(
     measure: Callable[[Json], Json], points: Sequence[Row], args: argparse.Namespace
 ) -> Iterator[tuple[Row, Json]]:
-    """As they come, from Dask workers where more than one is requested."""
+    """Measure the points on Dask workers, and yield each with its results when it is measured."""
     if args.scheduler is None and (args.workers == 1 or len(points) < 2):
-        yield from ((point, measure(point)) for point in points)
+        yield from _measure_each(measure, points)
         return
-    if args.called.endswith(".py"):  # a file that workers cannot import
+    if args.called.endswith(".py"):
+        # Workers cannot import the module of a file.
         import cloudpickle  # type: ignore[import-untyped]
 
         measure = partial(_measure_pickled, cloudpickle.dumps(measure))
     with dask_client(args.workers, args.scheduler, security_of(args)) as client:
-        yield from shared_out(client, measure, points, lambda point: f"point {_key(point)}")
+        yield from shared_out(client, measure, points, _point_name)
+
+
+def _point_name(point: Json) -> str:
+    return f"point {_key(point)}"
 
 
 def _measure_pickled(measure: bytes, point: Json) -> Json:
@@ -268,13 +348,14 @@ def _key(point: Json) -> str:
     return json.dumps(point, sort_keys=True)
 
 
-def _run_sessions(study: SessionStudy, args: argparse.Namespace, words: list[str]) -> int:
+def _run_sessions(study: SessionStudy, args: argparse.Namespace, argv: list[str]) -> int:
+    """Run a study of streams, print its answer, and return the exit code."""
     fabric = choose_fabric(args.fabric)
     start_live(args)
     if fabric == "emulation":
-        enter_sandbox(["experiment", "run", args.called, *words])
-    command = f"testbed experiment run {args.called} {' '.join(words)}".strip()
-    described = study.described("quick" if args.quick else "full")
-    manifest = replace(run_manifest(args), command=command, study=described)
+        enter_sandbox(["experiment", "run", args.called, *argv])
+    command = f"testbed experiment run {args.called} {' '.join(argv)}".strip()
+    description = study.described("quick" if args.quick else "full")
+    manifest = replace(run_manifest(args), command=command, study=description)
     sessions = study.sessions(args.quick, args.seed)
     return run_streams(args, fabric, sessions, study.name, manifest, study=study.name).given(args)

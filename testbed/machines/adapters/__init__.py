@@ -1,1 +1,1 @@
-"""Machines as processes and actors, the links between them, and the namespaces that stand for machines on one."""
+"""Machines as processes and Dask actors, their links, and namespaces that act as machines."""

@@ -1,5 +1,8 @@
-"""A network over several machines that others reach by the door of the process that coordinates it, as they reach one
-on one machine."""
+"""Requests of other processes to a network over several machines.
+
+They arrive at the socket of the process that coordinates the network, like the requests to a
+network on one machine.
+"""
 
 import socket
 
@@ -14,7 +17,10 @@ from topologies import nearest
 
 
 class DistributedHandlers:
-    """The requests that a network over machines answers: describe, exec and those about links; no recordings."""
+    """The handlers of all requests to a network over several machines.
+
+    They answer ``describe``, ``exec`` and the requests about links. ``capture`` is refused.
+    """
 
     def __init__(self, network: DistributedNetwork) -> None:
         self.network = network
@@ -22,7 +28,7 @@ class DistributedHandlers:
         self._nodes = nodes_of_devices(network.wiring)
 
     def handlers(self) -> dict[str, Handler]:
-        """By the request's ``do``."""
+        """Return the handlers by the request's field ``do``."""
         return {
             "describe": self._describe,
             "exec": self._exec,
@@ -31,7 +37,11 @@ class DistributedHandlers:
         }
 
     def machine_of(self, name: str) -> int:
-        """Where the host or switch of that name lies. InputError where there is none."""
+        """Return the machine of the host or switch with this name.
+
+        Raises:
+            InputError: The network has no such host or switch.
+        """
         node = name if name in self.network.placement.machine_of else self._nodes.get(name)
         if node is None:
             raise InputError(f"no host {name!r} in this network; {nearest(name, self._nodes)}")
@@ -40,15 +50,15 @@ class DistributedHandlers:
     def _describe(self, sock: socket.socket, request: Frame) -> None:
         document = wiring_document(self.network.wiring, cables=bool(request.header.get("cables")))
         machines = list(self.network.machines.names)
-        for one in (*document["hosts"], *document["switches"]):
-            one["machine"] = machines[self.network.machine_of(one["node"])]
-        reported = {
+        for device in (*document["hosts"], *document["switches"]):
+            device["machine"] = machines[self.network.machine_of(device["node"])]
+        network = {
             "datapath": "user",
             "mtu": self.network.mtu,
             "machines": machines,
             "setup_seconds": {},
         }
-        send(sock, {**reported, **document})
+        send(sock, {**network, **document})
 
     def _exec(self, sock: socket.socket, request: Frame) -> None:
         try:
@@ -58,12 +68,13 @@ class DistributedHandlers:
                 )
             machine = self.machine_of(str(request.header.get("host")))
             program = RemoteProgram(self.network, machine, request.header)
-            send(sock, {"pid": 0})  # that of another machine would name another process here
+            # A process id is meaningless on another machine.
+            send(sock, {"pid": 0})
             send(sock, {"code": attend_here(program, sock, request.descriptors)})
         finally:
             request.close()
 
     def _refuse_recording(self, sock: socket.socket, _: Frame) -> None:
         raise InputError(
-            "capture: links are recorded on a network on one machine; record in a host with testbed exec"
+            "capture: links can be recorded on one machine only; record in a host with testbed exec"
         )

@@ -1,8 +1,8 @@
-"""Machines on this machine: each a network, mount, process and time namespace with a Dask worker, and a bridge between
-them.
+"""Machines on this computer: namespaces with a Dask worker each, and a bridge between them.
 
-It proves correctness, not speed: all share the processors. Clocks are thousands of seconds apart, no file of one's
-temporary directory and no abstract socket is another's.
+Each machine is a network, mount, process and time namespace. This shows that a run over several
+machines is correct, not that it is fast, because all machines share the processors. Their clocks
+are thousands of seconds apart. No machine sees the temporary files or abstract sockets of another.
 """
 
 import json
@@ -21,42 +21,54 @@ from testbed.errors import CapabilityError
 from testbed.machines.machines_request import UNDERLAY
 
 BRIDGE = "machines0"
+# The clock of machine k is (k + 1) times this far ahead of ours, in seconds, so that a stamp of the
+# wrong clock cannot go unnoticed.
 CLOCK_STEP_S = 4321.0
-"""The clock of machine k is ahead of this one's by (k + 1) times so much."""
 _MTU = 9000
 _START_S = 10.0
 
 
 def address_of(number: int) -> str:
-    """IPv4 address of machine ``number`` on the bridge; -1: this machine's own."""
+    """Return the IPv4 address of a machine on the bridge; -1 is the computer itself."""
     return f"192.168.77.{number + 2}"
 
 
 def port_of(number: int) -> str:
-    """The machine's port on the bridge, on our side."""
+    """Return the name of the bridge's port to a machine."""
     return f"machine{number}"
 
 
 class LocalMachine:
-    """One machine: its outer process and its namespaces. ``certificate``: of its worker, with the key (PEM), for the
-    scheduler."""
+    """A machine on this computer: its outer process and its namespaces.
+
+    Args:
+        number: Number of the machine, from 0.
+        scheduler: Address of the Dask scheduler.
+        certificate: Certificate of the machine's worker, and its key (PEM), for the scheduler.
+    """
 
     def __init__(self, number: int, scheduler: str, certificate: tuple[str, str]) -> None:
-        self.name, self.number, self.address = f"machine-{number}", number, address_of(number)
+        self.name = f"machine-{number}"
+        self.number = number
+        self.address = address_of(number)
         self._certificate = certificate
         program = [sys.executable, "-P", "-m", "testbed.machines.adapters.local_worker"]
-        words = [*program, scheduler, self.name, self.address]
+        argv = [*program, scheduler, self.name, self.address]
         command = sandbox_command(
-            words, die_with_parent=True, clock_offset_s=CLOCK_STEP_S * (number + 1)
+            argv, die_with_parent=True, clock_offset_s=CLOCK_STEP_S * (number + 1)
         )
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE)
 
     def connect(self) -> None:
-        """Give it its interface, once its network namespace is there, and let it go on."""
+        """Give the machine its interface as soon as it has a network namespace, and let it go on.
+
+        Raises:
+            CapabilityError: The machine could not be started.
+        """
         self._await_namespace()
         pid = self.process.pid
-        port, mtu = port_of(self.number), f"mtu {_MTU}"
-        pair = f"link add {port} {mtu} type veth peer name {UNDERLAY} {mtu} netns {pid}"
+        port = port_of(self.number)
+        pair = f"link add {port} mtu {_MTU} type veth peer name {UNDERLAY} mtu {_MTU} netns {pid}"
         ip_batch([pair, f"link set {port} master {BRIDGE} up"])
         ip_batch([f"address add {self.address}/24 dev {UNDERLAY}", f"link set {UNDERLAY} up"], pid)
         namespace = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
@@ -79,12 +91,12 @@ class LocalMachine:
         raise CapabilityError(f"{self.name} not ready within {_START_S:g} s")
 
     def require_running(self) -> None:
-        """Raise CapabilityError if it has ended."""
+        """Raise a CapabilityError if the machine has ended."""
         if self.process.poll() is not None:
             raise CapabilityError(f"{self.name} has died; it may have been killed")
 
     def close(self) -> None:
-        """End it; the kernel removes what was in its namespaces."""
+        """Kill the machine. The kernel removes everything in its namespaces."""
         self.process.kill()
         self.process.wait()
         if self.process.stdin is not None:
@@ -95,9 +107,9 @@ class LocalMachine:
 def local_machines(
     count: int, scheduler: str, certificate: tuple[str, str]
 ) -> Iterator[list[LocalMachine]]:
-    """Keep a number of machines up on a bridge with the address ``address_of(-1)``.
+    """Run a number of machines on a bridge with the address ``address_of(-1)``.
 
-    It needs a sandbox.
+    This needs a sandbox.
 
     Args:
         count: Number of machines.
@@ -119,8 +131,11 @@ def local_machines(
 
 
 def _remove_links(names: Sequence[str]) -> None:
-    """Now, and those of a dead network namespace too, which the kernel takes away in its own time: the names are used
-    again."""
+    """Remove interfaces that may or may not exist any more.
+
+    The kernel removes the interfaces of a dead network namespace with a delay, but the next
+    machines use the same names.
+    """
     commands = "".join(f"link delete {name}\n" for name in names)
     subprocess.run(
         ["ip", "-force", "-batch", "-"], input=commands, capture_output=True, text=True, check=False
@@ -128,7 +143,7 @@ def _remove_links(names: Sequence[str]) -> None:
 
 
 def make_bridge() -> None:
-    """The bridge, with this machine's address, before a scheduler can listen on it."""
+    """Create the bridge with this computer's address. A scheduler can listen on it afterwards."""
     ip_batch(
         [
             f"link add {BRIDGE} address 02:00:00:00:77:01 mtu {_MTU} type bridge",
@@ -145,14 +160,20 @@ def _compute_checksums(interface: str) -> None:
 
 
 def ip_batch(commands: Sequence[str], pid: int | None = None) -> None:
-    """iproute2 commands in order, in a process's network namespace. CapabilityError with the kernel's words."""
-    words = (
-        ["ip", "-batch", "-"]
-        if pid is None
-        else ["nsenter", "-t", str(pid), "-n", "ip", "-batch", "-"]
+    """Run iproute2 commands in order.
+
+    Args:
+        commands: The commands, without ``ip``.
+        pid: A process in whose network namespace they run; None: in ours.
+
+    Raises:
+        CapabilityError: A command failed. The text is the kernel's reason.
+    """
+    argv = ["ip", "-batch", "-"]
+    if pid is not None:
+        argv = ["nsenter", "-t", str(pid), "-n", *argv]
+    result = subprocess.run(
+        argv, input="\n".join(commands) + "\n", capture_output=True, text=True, check=False
     )
-    done = subprocess.run(
-        words, input="\n".join(commands) + "\n", capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise CapabilityError(f"machines on this machine: {done.stderr.strip().splitlines()[0]}")
+    if result.returncode:
+        raise CapabilityError(f"machines on this machine: {result.stderr.strip().splitlines()[0]}")

@@ -1,8 +1,9 @@
-"""A Dask worker as a machine of its own on this one: waits until its interface is there, then serves its scheduler.
+"""Runs a Dask worker in the namespaces of a machine on this computer.
 
-local_worker.py SCHEDULER NAME ADDRESS       runs in the machine's namespaces; a line on stdin says that the interface
-                                             is up, and holds the worker's certificate and key (JSON), which are in no
-                                             file
+    local_worker.py SCHEDULER NAME ADDRESS
+
+The worker waits for a line on standard input, which says that its interface is up. The line is a
+JSON list of the worker's certificate and key, so that these are in no file.
 """
 
 import asyncio
@@ -15,19 +16,30 @@ from testbed.emulation.sandbox.process_lifetime import begin_child
 
 
 async def serve(scheduler: str, name: str, address: str, certificate: str, key: str) -> None:
-    """Until the scheduler goes."""
+    """Run the worker until the scheduler disconnects.
+
+    Args:
+        scheduler: Address of the scheduler.
+        name: Name of the worker.
+        address: IPv4 address that it listens on.
+        certificate: Its certificate (PEM).
+        key: The key of the certificate (PEM).
+    """
     from distributed import Security, Worker
 
-    # the client is the worker's, for scheduler and other workers
-    roles = {
-        f"tls_{role}_{part}": pem
-        for role in ("worker", "client")
-        for part, pem in (("cert", certificate), ("key", key))
-    }
+    # The worker is the client in its connections to the scheduler and to other workers.
+    security = Security(
+        require_encryption=True,
+        tls_ca_file=certificate,
+        tls_worker_cert=certificate,
+        tls_worker_key=key,
+        tls_client_cert=certificate,
+        tls_client_key=key,
+    )
     async with Worker(
         scheduler,
         protocol="tls",
-        security=Security(require_encryption=True, tls_ca_file=certificate, **roles),
+        security=security,
         name=name,
         host=address,
         nthreads=1,
@@ -39,9 +51,11 @@ async def serve(scheduler: str, name: str, address: str, certificate: str, key: 
 
 
 def main() -> None:
+    """Wait for the certificate, then run the worker."""
     begin_child()
     logging.disable(logging.CRITICAL)
-    import distributed  # noqa: F401 - meanwhile the interface is made
+    # The import takes long. Meanwhile the machine gets its interface.
+    import distributed  # noqa: F401
 
     line = sys.stdin.readline()
     if line:

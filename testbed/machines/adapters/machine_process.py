@@ -1,9 +1,9 @@
-"""The process that holds one machine's part of a network: takes requests from a socket, a thread a lane, until the
-socket closes.
+"""Process of one machine: holds its part of a network and answers requests from a socket.
 
     machine_process.py DESCRIPTOR NAME
 
-It is not the Dask worker itself: nothing that a switch or a sender does may wait for another program's event loop.
+There is one thread per lane. The process ends when the socket is closed. It is not the Dask worker
+itself, because a switch or a sender must not wait for the event loop of another program.
 """
 
 import os
@@ -17,12 +17,12 @@ import threading
 from testbed.emulation.sandbox.process_lifetime import begin_child
 from testbed.machines.rpc import MAIN, Answer, MachineState, Request
 
+# Header of a frame: number of the request, and number of the bytes that follow.
 FRAME = struct.Struct("!QI")
-"""Number of the request, bytes of what follows."""
 
 
 def main() -> None:
-    """Perform what is asked; ends when whoever requests does."""
+    """Answer requests until the coordinator disconnects."""
     begin_child()
     sock = socket.socket(fileno=int(sys.argv[1]))
     lanes = _Lanes(MachineState(name=sys.argv[2]), sock)
@@ -31,24 +31,23 @@ def main() -> None:
 
 
 class _Lanes:
+    """The queues of requests, one per lane."""
+
     def __init__(self, machine: MachineState, sock: socket.socket) -> None:
-        self._machine, self._sock = machine, sock
+        self._machine = machine
+        self._sock = sock
         self._sending = threading.Lock()
         self._queues: dict[str, queue.SimpleQueue[tuple[int, Request]]] = {
             MAIN: queue.SimpleQueue()
         }
 
     def put(self, number: int, data: bytes) -> None:
+        """Put a request into its lane. A request that cannot be unpickled is answered at once."""
         try:
             request: Request = pickle.loads(data)
-        except Exception as error:  # noqa: BLE001 - a function that is not there, most likely another version
-            self._answer(
-                number,
-                (
-                    None,
-                    ("CapabilityError", f"cannot read a request ({error}); same version there?"),
-                ),
-            )
+        except Exception as error:  # noqa: BLE001 - most likely a function of another version
+            text = f"cannot read a request ({error}); same version there?"
+            self._answer(number, (None, ("CapabilityError", text)))
             return
         lane = request[2]
         if lane not in self._queues:
@@ -57,6 +56,7 @@ class _Lanes:
         self._queues[lane].put((number, request))
 
     def serve(self, lane: str) -> None:
+        """Answer the requests of a lane until the process ends."""
         while True:
             number, request = self._queues[lane].get()
             self._answer(number, self._machine.perform(request))
@@ -72,7 +72,8 @@ def _read(sock: socket.socket, lanes: _Lanes) -> None:
     while len(head := stream.read(FRAME.size)) == FRAME.size:
         number, size = FRAME.unpack(head)
         lanes.put(number, stream.read(size))
-    os._exit(0)  # whoever requests has gone, and so does everything that was started here
+    # The coordinator has disconnected. All programs started here end with this process.
+    os._exit(0)
 
 
 if __name__ == "__main__":

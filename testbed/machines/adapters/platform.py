@@ -1,16 +1,16 @@
-"""A network of real switches that is up, here or over several machines, as a run sees it; one machine is the case n =
-1.
+"""A platform: the interface of a run to a running network, on one or several machines.
 
-A request (``testbed.machines.rpc``) is a function that is performed where the nodes lie that it is about. What the
-platform is given and answers is told on our monotonic clock; what a request is given or answers, on that of the machine
-which performs it.
+``Here`` is the platform of one machine; ``DistributedNetwork`` is that of several. A request
+(``testbed.machines.rpc``) is a function that is called on the machine of the nodes that it is
+about. Times of a platform are on our monotonic clock. Times of a request are on the monotonic clock
+of the machine that performs it. All are in seconds.
 """
 
 import os
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.emulation.network.open_vswitch.switches import connect_bridge
 from testbed.errors import InvalidRunError
 from testbed.machines.adapters import rpc_network
-from testbed.machines.adapters.rpc_network import FIRST, AllMachines, PartitionSpec
+from testbed.machines.adapters.rpc_network import PRIORITY_NICENESS, AllMachines, PartitionSpec
 from testbed.machines.machines_request import MachinesRequest
 from testbed.machines.rpc import MAIN, MachineState
 from testbed.model.machine.load import overload_message
@@ -37,25 +37,28 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Platform: TypeAlias = "Here | DistributedNetwork"
 
+# Time from the request for a start until time zero, in seconds, so that all ends are ready.
 _LEAD_S = 0.15
-"""Between the ends' being ready and time zero."""
 
 
 class Answer(NamedTuple, Generic[T]):
-    """An answer that is there at once."""
+    """An answer that is available at once."""
 
     value: T
 
     def result(self, limit_s: float = 0.0) -> T:
+        """Return the answer. The limit on the time does not matter."""
         return self.value
 
 
 class FromParts:
-    """A context manager of what is built over a platform: entered, all of its parts stand; where one cannot be made,
-    those before it are ended."""
+    """A context manager of things that are built from parts.
+
+    If a part cannot be built, the parts before it are closed.
+    """
 
     def _build(self, parts: ExitStack) -> None:
-        """Make the parts; ``parts`` gets the end of each."""
+        """Build the parts. Each is entered into ``parts`` or registers its end there."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:
@@ -69,10 +72,14 @@ class FromParts:
 
 
 class Here(AllMachines):
-    """The platform of one machine: requests are plain calls, and its clock is ours. What each method says holds for
-    every platform.
+    """The platform of one machine. A request is a plain function call, and its clock is ours.
 
-    ``network``: whose cables break and count. ``names``: of the machines, which are numbered from 0.
+    The descriptions of the methods are valid for all platforms.
+
+    Attributes:
+        names: Name of each machine. Machines are numbered from 0.
+        network: The network, for faults and counters.
+        wiring: The wiring of the network.
     """
 
     names = ("this machine",)
@@ -85,88 +92,105 @@ class Here(AllMachines):
 
     @property
     def controller(self) -> ControllerLink:
-        """Of all switches; here alone."""
+        """The controller of all switches. Only this platform has it."""
         return rpc_network.controller_of(self._machine)
 
     def machine_of(self, node: str) -> int:
-        """Where the node's host or switch lies."""
+        """Return the machine of a host or switch."""
         return 0
 
     def call(
         self, machine: int, request: Callable[..., T], *args: object, lane: str = MAIN
     ) -> Answer[T]:
-        """Ask one machine. The answer's ``result`` raises MachineDiedError where a machine dies first, InvalidRunError
-        after its limit."""
+        """Send a request to one machine.
+
+        Returns:
+            The answer. Its ``result`` raises a MachineDiedError if a machine dies, and an
+            InvalidRunError when the limit on the time is reached.
+        """
         return Answer(request(self._machine, *args))
 
     def all(self, request: Callable[..., T], /, *args: object, lane: str = MAIN) -> list[T]:
-        """Ask all machines the same; their answers in order."""
+        """Send the same request to all machines, and return their answers in order."""
         return [request(self._machine, *args)]
 
     def check(self) -> None:
-        """MachineDiedError where a machine has died."""
+        """Raise a MachineDiedError if a machine has died."""
 
     @contextmanager
     def running(self, measured: Callable[[], Mapping[str, object]]) -> Iterator[None]:
-        """Around a run, which goes before other programs where it has a controller. ``measured``: what is told of it
-        where a machine dies."""
+        """Enclose a run. If the network has a controller, the run gets priority.
+
+        Args:
+            measured: Returns measurements for the error if a machine dies.
+        """
         self._machine.objects["processors"] = processor_times()
-        with (
-            going_first(self.controller.pid)
-            if "controller" in self._machine.objects
-            else nullcontext()
-        ):
+        with ExitStack() as stack:
+            if "controller" in self._machine.objects:
+                stack.enter_context(with_priority(self.controller.pid))
             yield
 
     def theirs_s(self, machine: int, ours_s: float) -> float:
-        """What the machine's clock shows at that moment of ours."""
+        """Convert a time of our clock to the machine's clock."""
         return ours_s
 
     def ours_s(self, machine: int, theirs_s: float) -> float:
-        """A moment of the machine's clock not long ago on ours."""
+        """Convert a recent time of the machine's clock to our clock."""
         return theirs_s
 
     def start(self) -> float:
-        """Time zero of the run: as soon as all machines can begin together."""
+        """Choose time zero of the run, as soon as all machines can begin together."""
         self._start_s = time.monotonic() + _LEAD_S
         return self._start_s
 
     def start_on(self, machine: int) -> float:
-        """Time zero on the machine's clock."""
+        """Return time zero on the machine's clock."""
         return self._start_s
 
     def after_start(self, machine: int, times_s: "FloatArray") -> "FloatArray":
-        """Seconds after time zero on the machine's clock as seconds after it on ours; when the run is over."""
+        """Convert times after the start from the machine's clock to ours, after the run."""
         return times_s
 
     def install(self, rules: Iterable[FlowRule], plan_id: int) -> float:
-        """Install a plan's rules; the seconds until every switch had confirmed."""
+        """Install the rules of a plan.
+
+        Returns:
+            The time until every switch confirmed, in seconds.
+        """
         return self.controller.install(rules, plan_id)
 
     def bridge(self, name: str) -> socket.socket:
-        """A connection to the management socket of a bridge (``WiredSwitch.device``)."""
+        """Connect to the management socket of a bridge (``WiredSwitch.device``)."""
         return connect_bridge(name)
 
     def open_stream(self, machine: int, name: str) -> socket.socket:
-        """Connected to the machine's stream of that name (``stream_forwarding.register_stream``). CapabilityError where
-        the machine does not answer."""
+        """Connect to a stream of the machine (``stream_forwarding.register_stream``).
+
+        Raises:
+            CapabilityError: The machine does not answer.
+        """
         connection, _ = self._machine.objects["stream", name]()
         return socket.socket(fileno=connection)
 
     def live(self, request: Callable[..., CounterReading], progress: Progress) -> Progress:
-        """The progress, with a way for a live page to read all machines: ``look``, or ``ask`` where others have to be
-        asked."""
+        """Return the progress with a function that reads the counters of all machines.
+
+        It is ``read_local``, or ``read_remote`` if other machines have to be asked.
+        """
         return replace(progress, read_local=partial(request, self._machine))
 
     def port_events(self) -> tuple[PortEvent, ...]:
-        """Of all controllers, in order."""
+        """Return the port events of all controllers, in the order of their times."""
         return self.controller.port_events()
 
-    def report(self, most_pps: float) -> None:
-        """A ``MachinesReport`` of a run that is over, with at most ``most_pps`` packets a second on a link; None of one
-        machine.
+    def report(self, max_pps: float) -> None:
+        """Return a ``MachinesReport`` after a run; one machine has none.
 
-        InvalidRunError where the network between the machines lost packets or was slow.
+        Args:
+            max_pps: Highest rate of a link in the run, in packets per second.
+
+        Raises:
+            InvalidRunError: The network between the machines lost packets or was slow.
         """
 
 
@@ -176,8 +200,16 @@ def network_up(
     report_progress: ReportProgress,
     **options: Any,
 ) -> AbstractContextManager[Platform]:
-    """The wiring's network, up on this machine as of ``here``, or over those that are requested as of
-    ``over_machines``, where a smaller ``mtu`` will do."""
+    """Run a network on this machine (``here``) or on several (``over_machines``).
+
+    On several machines the MTU may become smaller than requested.
+
+    Args:
+        machines: The machines; None: this machine alone.
+        wiring: The wiring of the network.
+        report_progress: Called before each step.
+        options: Further fields of ``PartitionSpec``.
+    """
     if machines is None:
         report_progress(Progress(doing="building the network"))
         return here(wiring, **options)
@@ -188,10 +220,16 @@ def network_up(
 
 @contextmanager
 def here(wiring: Wiring, **options: Any) -> Iterator[Here]:
-    """The wiring's network, up, every switch connected to its controller; ``options`` as of ``PartitionSpec``. Inside
-    the sandbox only.
+    """Run a network on this machine, with every switch connected to its controller.
 
-    CapabilityError where this machine cannot build it.
+    This works only in the sandbox.
+
+    Args:
+        wiring: The wiring of the network.
+        options: Further fields of ``PartitionSpec``.
+
+    Raises:
+        CapabilityError: The machine cannot build the network.
     """
     machine = MachineState(name=Here.names[0])
     with machine.stack:
@@ -201,7 +239,7 @@ def here(wiring: Wiring, **options: Any) -> Iterator[Here]:
 
 @contextmanager
 def occupied_here(net: EmulatedNetwork, controller: ControllerLink) -> Iterator[Here]:
-    """A network that others hold up; what runs of the block have begun on it ends with the block."""
+    """Use a network that the caller runs. Everything that runs start on it ends with the block."""
     machine = MachineState(name=Here.names[0])
     with machine.stack as built:
         machine.objects |= {"net": net, "controller": controller, "built": built}
@@ -210,8 +248,14 @@ def occupied_here(net: EmulatedNetwork, controller: ControllerLink) -> Iterator[
 
 @contextmanager
 def timely(platform: Platform) -> Iterator[None]:
-    """Around a run: InvalidRunError where the process that makes links' delays was later than a run that counts may be,
-    or lost packets (``testbed.faults.impaired_link.most_late_s``). Streams judge it themselves."""
+    """Enclose a run, and refuse it if the process that delays packets was too late or lost some.
+
+    Streams do not use this, because they judge the delays themselves.
+
+    Raises:
+        InvalidRunError: The process was later than ``testbed.faults.impaired_link.most_late_s``
+            allows, or lost packets.
+    """
     platform.all(rpc_network.forget_lateness)
     yield
     for problem in platform.all(rpc_network.delay_problem):
@@ -220,18 +264,22 @@ def timely(platform: Platform) -> Iterator[None]:
 
 
 @contextmanager
-def going_first(controller_pid: int) -> Iterator[None]:
-    """Meanwhile this process, which notes when faults and changes are in force, and the controller go before other
-    programs."""
-    usual = os.getpriority(os.PRIO_PROCESS, 0)
-    with suppress(PermissionError):  # an ordinary user's processes wait their turn
-        for thread in (0, *(int(p.name) for p in Path(f"/proc/{controller_pid}/task").iterdir())):
-            with suppress(ProcessLookupError):  # a thread of the controller that has ended since
-                os.setpriority(
-                    os.PRIO_PROCESS, thread, FIRST
-                )  # of one thread; those that it starts inherit it
+def with_priority(controller_pid: int) -> Iterator[None]:
+    """Give the controller and this process, which times the faults, priority over other programs.
+
+    This process gets its former priority back in the end.
+    """
+    former_niceness = os.getpriority(os.PRIO_PROCESS, 0)
+    # An ordinary user may not raise the priority of a process.
+    with suppress(PermissionError):
+        tasks = Path(f"/proc/{controller_pid}/task").iterdir()
+        for thread in (0, *(int(task.name) for task in tasks)):
+            # A thread of the controller may have ended since it was listed.
+            with suppress(ProcessLookupError):
+                # Linux sets the priority of a thread. The threads that it starts inherit it.
+                os.setpriority(os.PRIO_PROCESS, thread, PRIORITY_NICENESS)
     try:
         yield
     finally:
         with suppress(PermissionError):
-            os.setpriority(os.PRIO_PROCESS, 0, usual)
+            os.setpriority(os.PRIO_PROCESS, 0, former_niceness)

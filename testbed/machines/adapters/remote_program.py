@@ -1,4 +1,4 @@
-"""A program in a host of another machine, as the coordinator holds it: its streams, signals and exit code."""
+"""A program in a host of another machine, on the coordinator's side."""
 
 import os
 import select
@@ -23,48 +23,64 @@ from testbed.machines.adapters.rpc_programs import (
 )
 from topologies import Json
 
+# Bytes that are copied at once.
 _PART = 1 << 16
-_REST_S = 2.0
+# How long to wait for the remaining output of a program that has ended, in seconds.
+_REMAINING_OUTPUT_S = 2.0
 
 
 class RemoteProgram:
-    """``testbed.emulation.attach.program_group.StartedProgram`` on a machine. MachineDiedError where that dies.
+    """A running program (``testbed.emulation.attach.program_group.StartedProgram``).
 
-    ``asked``: ``host``, ``argv``, ``cwd``, ``env`` (added to the machine's own) as of ``run_program``. InputError where
-    it cannot begin.
+    Args:
+        network: The network.
+        machine: Number of the machine.
+        requested: ``host``, ``argv``, ``cwd``, and ``env`` (added to that of the machine), as in
+            ``run_program``.
+
+    Attributes:
+        stdin: Standard input of the program.
+        stdout: Its standard output.
+        stderr: Its standard error.
+
+    Raises:
+        InputError: The program cannot be started.
+        MachineDiedError: The machine has died. All methods may raise this.
     """
 
     def __init__(self, network: DistributedNetwork, machine: int, requested: Json) -> None:
-        self._machines, self._machine = network.machines, machine
-        self._code: int | None = None
+        self._machines = network.machines
+        self._machine = machine
+        self._exit_code: int | None = None
         number = int(self._machines.call(machine, prepare_program, requested).result(30))
         self.stdin = network.open_stream(machine, stream_name(number, IN))
         self.stdout: IO[bytes] = _reader(network.open_stream(machine, stream_name(number, OUT)))
         self.stderr: IO[bytes] = _reader(network.open_stream(machine, stream_name(number, ERRORS)))
         self._control = network.open_stream(machine, stream_name(number, CONTROL))
-        self._answer()  # its process id there
+        # The first answer is the process id on the machine, which is of no use here.
+        self._answer()
 
     def fileno(self) -> int:
-        """Of what can be read when it has ended."""
+        """Return a file descriptor that becomes readable when the program has ended."""
         return self._control.fileno()
 
     def poll(self) -> int | None:
-        """Exit code, None while it runs."""
+        """Return the exit code, or None if the program is running."""
         return self.wait(0)
 
     def wait(self, timeout_s: float) -> int | None:
-        """Exit code, None where it still runs after so long."""
-        if self._code is None and select.select((self._control,), (), (), timeout_s)[0]:
-            self._code = int(self._answer().header["code"])
-        return self._code
+        """Return the exit code, or None if the program runs for longer than ``timeout_s``."""
+        if self._exit_code is None and select.select((self._control,), (), (), timeout_s)[0]:
+            self._exit_code = int(self._answer().header["code"])
+        return self._exit_code
 
     def signal(self, number: int) -> None:
-        """To the program and what it started; passed over where it has ended."""
+        """Send a signal to the program and its children, unless it has ended."""
         with suppress(SessionClosedError):
             send(self._control, {"signal": number})
 
     def close(self) -> None:
-        """Kill it where it still runs."""
+        """Kill the program if it is running."""
         self._control.close()
         self.stdin.close()
 
@@ -78,11 +94,16 @@ class RemoteProgram:
 def programs_in_hosts(
     network: DistributedNetwork, requested: Sequence[tuple[int, Json]]
 ) -> list[RemoteProgram]:
-    """Programs that read nothing, each on its machine, in order; all or none."""
+    """Start programs without standard input. If one cannot be started, all are killed.
+
+    Args:
+        network: The network.
+        requested: The machine and the request of each program.
+    """
     programs: list[RemoteProgram] = []
     try:
-        for machine, one in requested:
-            programs.append(RemoteProgram(network, machine, one))
+        for machine, request in requested:
+            programs.append(RemoteProgram(network, machine, request))
             programs[-1].stdin.close()
     except BaseException:
         for program in programs:
@@ -92,31 +113,39 @@ def programs_in_hosts(
 
 
 def attend_here(program: RemoteProgram, asker: socket.socket, descriptors: Sequence[int]) -> int:
-    """Until the program ends, pass what it reads and writes between it and three descriptors, and the asker's signals
-    on; its exit code.
+    """Connect a program to three file descriptors until it ends, and return its exit code.
 
-    SessionClosedError where the asker goes: the program is killed.
+    Args:
+        program: The program.
+        asker: The client's connection. Its signals are passed to the program.
+        descriptors: Standard input, output and error of the client.
+
+    Raises:
+        SessionClosedError: The client disconnected. The program is killed.
     """
     stopped, stop = os.pipe()
-    pumps = [
-        threading.Thread(
-            target=_pump_in, args=(descriptors[0], program.stdin, stopped), daemon=True
-        ),
-        threading.Thread(target=_pump_out, args=(program.stdout, descriptors[1]), daemon=True),
-        threading.Thread(target=_pump_out, args=(program.stderr, descriptors[2]), daemon=True),
-    ]
+    source, *targets = descriptors
+    input_thread = threading.Thread(
+        target=_copy_input, args=(source, program.stdin, stopped), daemon=True
+    )
+    output_threads: list[threading.Thread] = []
+    for stream, target in zip((program.stdout, program.stderr), targets, strict=True):
+        thread = threading.Thread(target=_copy_output, args=(stream, target), daemon=True)
+        output_threads.append(thread)
     try:
-        for pump in pumps:
-            pump.start()
-        code = attend(program, asker)
-        until = time.monotonic() + _REST_S
-        for pump in pumps[1:]:
-            pump.join(max(0.0, until - time.monotonic()))
-        return code
+        input_thread.start()
+        for thread in output_threads:
+            thread.start()
+        exit_code = attend(program, asker)
+        until_s = time.monotonic() + _REMAINING_OUTPUT_S
+        for thread in output_threads:
+            thread.join(max(0.0, until_s - time.monotonic()))
+        return exit_code
     finally:
+        # Closing the pipe ends the thread that waits for input.
         os.close(stop)
         program.close()
-        pumps[0].join(_REST_S)
+        input_thread.join(_REMAINING_OUTPUT_S)
         os.close(stopped)
 
 
@@ -125,7 +154,8 @@ def _reader(sock: socket.socket) -> IO[bytes]:
         return sock.makefile("rb")
 
 
-def _pump_in(source: int, target: socket.socket, stopped: int) -> None:
+def _copy_input(source: int, target: socket.socket, stopped: int) -> None:
+    """Copy from a descriptor to the program until its end, or until ``stopped`` is readable."""
     with target, suppress(OSError):
         while stopped not in (ready := select.select((source, stopped), (), ())[0]):
             data = os.read(source, _PART) if source in ready else b""
@@ -134,7 +164,8 @@ def _pump_in(source: int, target: socket.socket, stopped: int) -> None:
             target.sendall(data)
 
 
-def _pump_out(source: IO[bytes], target: int) -> None:
+def _copy_output(source: IO[bytes], target: int) -> None:
+    """Copy from the program to a descriptor until the end of the stream."""
     with source, suppress(OSError):
         while data := source.read1(_PART):  # type: ignore[attr-defined]
             while data:

@@ -1,7 +1,7 @@
-"""What machines are asked to do for every workload: hold a network or a part of one up, break its cables, count.
+"""Requests to a machine that every workload uses: build a part of a network, fail cables, count.
 
-Each function is a request's (``testbed.machines.rpc``): performed on the machine, in the lane that the coordinator
-chose. Times are those of the machine's own monotonic clock.
+Each function is called on the machine (``testbed.machines.rpc``), in the lane that the coordinator
+chooses. Times are on the machine's monotonic clock, in seconds.
 """
 
 import fcntl
@@ -31,17 +31,30 @@ from testbed.model.wiring import Wiring, WiringPart
 from testbed.openflow.rules import FlowRule, HostRoute
 from topologies import LinkId
 
-LANE_FAULTS, LANE_RULES, LANE_COUNTS, LANE_LIVE = "faults", "rules", "counts", "live"
-FIRST = -10
-"""Nice value of everything that has to be in time."""
+LANE_FAULTS = "faults"
+LANE_RULES = "rules"
+LANE_COUNTS = "counts"
+LANE_LIVE = "live"
+# Nice value of processes that must run in time.
+PRIORITY_NICENESS = -10
+# The UDP port of the discard service.
 _DISCARD = 9
 T = TypeVar("T")
-_SIOCGIFADDR, _SIOCGIFMTU = 0x8915, 0x8921
+# Requests of ioctl (linux/sockios.h).
+_SIOCGIFADDR = 0x8915
+_SIOCGIFMTU = 0x8921
 
 
 @dataclass(frozen=True, kw_only=True)
 class MachineFacts:
-    """What a machine says of itself. ``underlay``: its interface towards the others; ``processors`` that it may use."""
+    """Properties of a machine.
+
+    Attributes:
+        underlay: Name of the interface towards the other machines.
+        address: IPv4 address of this interface.
+        mtu: MTU of this interface, in bytes.
+        processors: Number of processors that the machine may use.
+    """
 
     underlay: str
     address: str
@@ -50,7 +63,11 @@ class MachineFacts:
 
 
 def describe_machine(machine: MachineState, underlay: str) -> MachineFacts:
-    """CapabilityError where there is no such interface, or it has no address."""
+    """Return the properties of the machine.
+
+    Raises:
+        CapabilityError: There is no interface of this name, or it has no address.
+    """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         request = struct.pack("256s", underlay.encode())
         try:
@@ -66,12 +83,18 @@ def describe_machine(machine: MachineState, underlay: str) -> MachineFacts:
 
 
 def answer_clocks(machine: MachineState, address: str, port: int, key: bytes, asker: str) -> None:
-    """Answer questions for this machine's clock from now on. ``asker``: the address that they come from.
+    """Answer questions for this machine's clock from now on.
 
-    We speak first: an uplink by pasta delivers nothing to a network that it has not heard of yet.
+    Args:
+        machine: The machine.
+        address: IPv4 address to listen on.
+        port: UDP port to listen on.
+        key: Key of the run.
+        asker: IPv4 address from which the questions come.
     """
     sock = machine.stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
     sock.bind((address, port))
+    # An uplink by pasta delivers nothing to a network until it has seen a packet from there.
     with suppress(OSError):
         sock.sendto(b"", (asker, _DISCARD))
     answers = ClockAnswers(sock, key)
@@ -80,9 +103,20 @@ def answer_clocks(machine: MachineState, address: str, port: int, key: bytes, as
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionSpec:
-    """What a machine is to build; fields as of ``EmulatedNetwork``. ``part``: None for all of it; ``controlled``: its
-    switches get a controller, else they look for one at ``controller_port`` (None: they have none); ``seed``: of
-    impaired links."""
+    """Parameters of the part of a network that a machine builds.
+
+    Attributes:
+        wiring: The wiring of the complete network.
+        part: The part of it to build; None: all of it.
+        mtu: MTU of the links, in bytes.
+        shape: Whether links have their rates and delays.
+        controlled: Whether a controller is started for the switches.
+        first_udp_port: See ``EmulatedNetwork``.
+        talking: See ``EmulatedNetwork``.
+        seed: Seed of impaired links.
+        controller_port: TCP port of an existing controller if ``controlled`` is false; None: the
+            switches have no controller.
+    """
 
     wiring: Wiring
     part: WiringPart | None = None
@@ -96,7 +130,11 @@ class PartitionSpec:
 
 
 def build(machine: MachineState, spec: PartitionSpec) -> Mapping[str, float]:
-    """Build the part and connect its switches to a controller of this machine's own; seconds a step."""
+    """Build the part and connect its switches to a controller of this machine.
+
+    Returns:
+        The duration of each step, in seconds.
+    """
     built = machine.stack.enter_context(ExitStack())
     machine.objects["built"] = built
     controller = None
@@ -118,28 +156,29 @@ def build(machine: MachineState, spec: PartitionSpec) -> Mapping[str, float]:
     built.enter_context(net)
     if controller is not None:
         controller.wait_for_switches(
-            [s.dpid for s in spec.wiring.switches if s.name in net.switch_names]
+            [switch.dpid for switch in spec.wiring.switches if switch.name in net.switch_names]
         )
         machine.objects["controller"] = controller
-        if spec.part is not None:  # a process of its own: here a run alone goes first
-            _go_first(controller.pid)
+        # A part has its own process, which may have priority permanently. A complete network is in
+        # the process of the caller, which gets priority during a run only.
+        if spec.part is not None:
+            _raise_priority(controller.pid)
     machine.objects["net"] = net
     machine.objects["processors"] = processor_times()
     return net.setup_seconds
 
 
-def _go_first(controller_pid: int) -> None:
-    """This process, whose threads note when faults are in force, and the controller go before other programs."""
-    with suppress(PermissionError):  # an ordinary user's processes wait their turn
-        threads = [
-            p for pid in (controller_pid, os.getpid()) for p in Path(f"/proc/{pid}/task").iterdir()
-        ]
-        for thread in threads:
-            os.setpriority(os.PRIO_PROCESS, int(thread.name), FIRST)
+def _raise_priority(controller_pid: int) -> None:
+    """Give the controller and this process, which times faults, priority over other programs."""
+    # An ordinary user may not raise the priority of a process.
+    with suppress(PermissionError):
+        for pid in (controller_pid, os.getpid()):
+            for thread in list(Path(f"/proc/{pid}/task").iterdir()):
+                os.setpriority(os.PRIO_PROCESS, int(thread.name), PRIORITY_NICENESS)
 
 
 def remove_network(machine: MachineState) -> None:
-    """What was built goes; the machine can be asked again."""
+    """Remove the network. The machine can build another one afterwards."""
     built = machine.objects.pop("built", None)
     machine.objects.clear()
     if built is not None:
@@ -147,44 +186,55 @@ def remove_network(machine: MachineState) -> None:
 
 
 def network_of(machine: MachineState) -> EmulatedNetwork:
-    """The part that is up here."""
+    """Return the part of the network on this machine."""
     return machine.held("net", EmulatedNetwork)
 
 
 def controller_of(machine: MachineState) -> ControllerLink:
-    """The controller of the part that is up here."""
+    """Return the controller of the part of the network on this machine."""
     return machine.held("controller", ControllerLink)
 
 
 def install(machine: MachineState, rules: Sequence[FlowRule], plan_id: int) -> float:
+    """Install the rules of a plan.
+
+    Returns:
+        The time until all switches confirmed, in seconds.
+    """
     return controller_of(machine).install(rules, plan_id)
 
 
 def remove(machine: MachineState, plan_id: int) -> None:
+    """Remove the rules of a plan."""
     controller_of(machine).remove(plan_id)
 
 
 def change_routes(machine: MachineState, routes: Sequence[HostRoute], add: bool) -> None:
-    """Of the hosts that lie here."""
+    """Add or remove routes of the hosts on this machine."""
     addresses = network_of(machine).addresses
     assert addresses is not None
     addresses.change(routes, add=add)
 
 
 def forget(machine: MachineState) -> None:
-    """The switches' memory of earlier packets goes, where there are switches."""
+    """Flush the flow caches of the switches on this machine."""
     if network_of(machine).switch_names:
         flush_flow_cache()
 
 
 def port_events(machine: MachineState) -> tuple[PortEvent, ...]:
+    """Return the port events that the controller of this machine has received."""
     return controller_of(machine).port_events()
 
 
 def set_link(
     machine: MachineState, link: LinkId, up: bool, direction: Direction, at_s: float
 ) -> float:
-    """Cut or repair at that moment, at whatever ends of the cable are here; when it was in force."""
+    """Cut or repair a cable at a given time, at the ends that are on this machine.
+
+    Returns:
+        When the change took effect, in seconds.
+    """
     _wait_until(at_s)
     return network_of(machine).set_link(link, up, direction)
 
@@ -192,16 +242,22 @@ def set_link(
 def set_loss(
     machine: MachineState, link: LinkId, fraction: float, direction: Direction, at_s: float
 ) -> float:
-    """Likewise; 1 is a blackhole."""
+    """Set the loss of a link at a given time; 1 is a blackhole.
+
+    Returns:
+        When the change took effect, in seconds.
+    """
     _wait_until(at_s)
     return network_of(machine).set_loss(link, fraction, direction)
 
 
 def configure(machine: MachineState, link: LinkId, settings: LinkSettings) -> float:
+    """Change the settings of a link, and return when they took effect, in seconds."""
     return network_of(machine).configure(link, settings)
 
 
 def configured(machine: MachineState) -> dict[LinkId, str]:
+    """Return the changed settings of the links on this machine, as text."""
     return dict(network_of(machine).configured())
 
 
@@ -210,76 +266,74 @@ def _wait_until(at_s: float) -> None:
 
 
 def count(machine: MachineState) -> Counts:
-    """What the interfaces here have sent and received."""
+    """Return the packet counts of the interfaces on this machine."""
     net = network_of(machine)
     return Counts(sent=net.link_counters(), arrived=net.arrival_counters())
 
 
 def read_links(machine: MachineState) -> CounterReading:
-    """Bytes and carriers of the links that are sent onto here."""
+    """Return bytes and carriers of the links whose sending end is on this machine."""
     if "meter" not in machine.objects:
         machine.objects["meter"] = network_of(machine).link_meter()
     return read_counters(machine.objects["meter"])
 
 
 def forget_lateness(machine: MachineState) -> None:
-    """What the relay here was late by until now is in no later report."""
+    """Clear the delays that the relay on this machine has recorded so far."""
     network_of(machine).forget_lateness()
 
 
 def delay_problem(machine: MachineState) -> str | None:
-    """Why links whose delay a process makes here spoil a run, None where none does."""
-    reports = network_of(machine).impairment_reports()
-    return next(
-        (
-            f"{name}: {why}"
-            for name, one in reports.items()
-            if one.delay_s and (why := one.problem())
-        ),
-        None,
-    )
+    """Return why the links that a process delays on this machine make a run invalid, or None."""
+    for name, report in network_of(machine).impairment_reports().items():
+        if not report.delay_s:
+            continue
+        problem = report.problem()
+        if problem:
+            return f"{name}: {problem}"
+    return None
 
 
 def switch_drops(machine: MachineState) -> int:
-    """Frames that found a full socket of a switch here, as of ``EmulatedNetwork``."""
+    """Return the number of frames that the switches here dropped because a socket was full."""
     return network_of(machine).switch_drops()
 
 
 def processors_busy(machine: MachineState) -> float:
-    """Share since the network was up."""
+    """Return the share of processor time that was used since the network was built."""
     return busy_fraction(machine.objects["processors"], processor_times())
 
 
 class AskAll(Protocol):
-    """Asks all machines the same; their answers in order."""
+    """Sends the same request to all machines and returns their answers in order."""
 
-    def __call__(
-        self, request: Callable[..., T], /, *args: object, lane: str = MAIN
-    ) -> list[T]: ...
+    def __call__(self, request: Callable[..., T], /, *args: object, lane: str = MAIN) -> list[T]:
+        """Call ``request(machine, *args)`` on every machine."""
 
 
 class AllMachines:
-    """What a platform asks of all its machines alike."""
+    """Requests of a platform that go to all its machines."""
 
     all: AskAll
 
     def remove(self, plan_id: int) -> None:
-        """Take a plan's rules away."""
+        """Remove the rules of a plan from all switches."""
         self.all(remove, plan_id, lane=LANE_RULES)
 
     def route(self, routes: Iterable[HostRoute], *, add: bool = True) -> None:
-        """Put a plan's routes into the hosts, or take them away."""
-        if known := tuple(routes):
-            self.all(change_routes, known, add, lane=LANE_RULES)
+        """Add or remove the routes of a plan in the hosts."""
+        host_routes = tuple(routes)
+        if host_routes:
+            self.all(change_routes, host_routes, add, lane=LANE_RULES)
 
     def forget(self) -> None:
-        """Every switch's memory of earlier packets goes."""
+        """Flush the flow cache of every switch."""
         self.all(forget, lane=LANE_RULES)
 
     def switch_drops(self) -> tuple[int, ...]:
-        """Of each machine: frames that found a full socket of a switch since its part was built."""
+        """Return the frames dropped at full sockets of switches, by machine."""
         return tuple(self.all(switch_drops, lane=LANE_COUNTS))
 
     def busy(self) -> float:
-        """Share of the processors, of the busiest machine, during the run."""
+        """Return the share of processor time that the busiest machine used during the run."""
         return float(max(self.all(processors_busy, lane=LANE_COUNTS)))

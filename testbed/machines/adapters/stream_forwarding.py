@@ -1,6 +1,8 @@
-"""Byte streams of a machine (a switch's management socket, a process's pipe) as connections that the coordinator holds.
+"""Byte streams of a machine as TCP connections to the coordinator.
 
-A connection begins with the run's key and the stream's name; one without the key is closed unanswered.
+A stream is, for example, the management socket of a switch or the pipe of a process. A connection
+begins with the key of the run and the name of the stream. A connection without the key is closed
+without an answer.
 """
 
 import contextlib
@@ -15,29 +17,48 @@ from testbed.emulation.network.open_vswitch.switches import connect_bridge
 from testbed.errors import CapabilityError
 from testbed.machines.rpc import MachineState
 
+# Length of the key of a run.
 KEY_BYTES = 16
+# The management socket of a bridge has this prefix and the bridge's name. It needs no registration.
 BRIDGE = "bridge "
-"""Before a bridge's name: its management socket, which need not be offered."""
+# Length of a stream's name, padded with zero bytes.
 _NAME_BYTES = 64
 _CONNECT_S = 10.0
+# File descriptors for reading and for writing, which the relay closes.
 Opened = tuple[int, int]
-"""Descriptors to read from and to write to, which the relay closes."""
 
 
 def serve_streams(machine: MachineState, address: str, port: int, key: bytes) -> None:
-    """Accept connections from now on. Streams are those of ``offer``."""
+    """Accept connections to the registered streams until the network is removed.
+
+    Args:
+        machine: The machine.
+        address: IPv4 address to listen on.
+        port: TCP port to listen on.
+        key: Key of the run, ``KEY_BYTES`` bytes.
+    """
     listening = socket.create_server((address, port))
-    machine.objects["built"].callback(_end, listening)
+    machine.objects["built"].callback(_stop_listening, listening)
     accept_each(listening, partial(_serve, machine, key))
 
 
 def register_stream(machine: MachineState, name: str, open_stream: Callable[[], Opened]) -> None:
-    """Let the coordinator connect to a stream of that name."""
+    """Let the coordinator connect to a stream of this name."""
     machine.objects["stream", name] = open_stream
 
 
 def connect_relay(address: str, port: int, key: bytes, name: str) -> socket.socket:
-    """The coordinator's end of a stream. CapabilityError where the machine does not answer."""
+    """Connect to a stream of a machine.
+
+    Args:
+        address: IPv4 address of the machine.
+        port: TCP port of its streams.
+        key: Key of the run.
+        name: Name of the stream.
+
+    Raises:
+        CapabilityError: The machine does not answer.
+    """
     try:
         sock = socket.create_connection((address, port), _CONNECT_S)
     except OSError as error:
@@ -51,14 +72,17 @@ def connect_relay(address: str, port: int, key: bytes, name: str) -> socket.sock
 
 
 def listen_address(towards: str) -> str:
-    """The address that packets to that one leave from."""
+    """Return our source address of packets to an IPv4 address."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.connect((towards, 9))
         return str(sock.getsockname()[0])
 
 
-def _end(listening: socket.socket) -> None:
-    """The port is free when this returns: closed alone, it would go on listening for the thread that waits for it."""
+def _stop_listening(listening: socket.socket) -> None:
+    """Close the socket so that its port is free at once.
+
+    Without the shutdown the port stays in use as long as a thread waits in ``accept``.
+    """
     with contextlib.suppress(OSError):
         listening.shutdown(socket.SHUT_RDWR)
     listening.close()
@@ -67,12 +91,7 @@ def _end(listening: socket.socket) -> None:
 def _serve(machine: MachineState, key: bytes, sock: socket.socket) -> None:
     with sock:
         sock.settimeout(_CONNECT_S)
-        head = b""
-        with contextlib.suppress(OSError):
-            while len(head) < KEY_BYTES + _NAME_BYTES and (
-                part := sock.recv(KEY_BYTES + _NAME_BYTES - len(head))
-            ):
-                head += part
+        head = _receive_head(sock)
         name = head[KEY_BYTES:].rstrip(b"\0").decode(errors="replace")
         open_stream = machine.objects.get(("stream", name))
         if name.startswith(BRIDGE):
@@ -83,8 +102,21 @@ def _serve(machine: MachineState, key: bytes, sock: socket.socket) -> None:
         try:
             copy_both_directions(sock, reading, writing)
         finally:
+            # Both may be the same descriptor.
             for descriptor in {reading, writing}:
                 os.close(descriptor)
+
+
+def _receive_head(sock: socket.socket) -> bytes:
+    """Receive the key and the name. The result is shorter if the connection ends before."""
+    head = b""
+    with contextlib.suppress(OSError):
+        while len(head) < KEY_BYTES + _NAME_BYTES:
+            part = sock.recv(KEY_BYTES + _NAME_BYTES - len(head))
+            if not part:
+                break
+            head += part
+    return head
 
 
 def _open_bridge(name: str) -> Opened:

@@ -1,4 +1,5 @@
-"""Another machine's clock in ours: intervals that hold the truth, from four time stamps an exchange.
+"""Conversion of another machine's time stamps to our clock, with bounds on the error.
 
-Pure but for ``adapters``: stamps come in as numbers, and no clock is read here.
+Each exchange of messages gives four time stamps. All modules but ``adapters`` are pure: they take
+stamps as numbers and read no clock.
 """

@@ -5,7 +5,7 @@ The command line, the library and the readers of files all use the same declarat
     @options
     class DownloadOptions:
         network: NetworkLike = option(positional=True, metavar="NETWORK", help="name or file")
-        file_bytes: int = option(default="4MB", kind=kinds.size_bytes, help="of the file")
+        file_bytes: int = option(default="4MB", kind=kinds.size_bytes, help="size of the file")
 
 Values are checked by their kinds and choices whenever an options class is built.
 """
@@ -225,9 +225,9 @@ link_rate = partial(
     default=None,
     kind=rate_bps,
     help=(
-        "the same for every link (default: the network's own rates, scaled down until the fastest "
-        "link has 20Mbps, or less where testbed doctor --calibrate found that this machine carries "
-        "less; 20Mbps if the network has none of its own)"
+        "rate of every link (default: the network's rates, scaled so that the fastest link has "
+        "20Mbps, or less if testbed doctor --calibrate measured that this machine supports "
+        "less; 20Mbps if the network has no rates)"
     ),
 )
 
@@ -318,10 +318,10 @@ def with_default(help_text: str, default: object) -> str:
         help_text: The help.
         default: The default.
 
-    >>> with_default("of the file", "4MB"), with_default("which (default all)", None)
-    ('of the file (default 4MB)', 'which (default all)')
+    >>> with_default("size of the file", "4MB"), with_default("hosts (default: all)", None)
+    ('size of the file (default: 4MB)', 'hosts (default: all)')
     >>> with_default("", 0.25)
-    'default 0.25'
+    'default: 0.25'
     """
     if (
         default is None
@@ -336,7 +336,7 @@ def with_default(help_text: str, default: object) -> str:
         text = f"{default:g}"
     else:
         text = str(default)
-    return f"{help_text} (default {text})" if help_text else f"default {text}"
+    return f"{help_text} (default: {text})" if help_text else f"default: {text}"
 
 
 def options_of(kind: type) -> tuple[Option, ...]:

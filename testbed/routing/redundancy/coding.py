@@ -36,7 +36,7 @@ class Coding:
         flag="--static-tolerance",
         kind=kinds.share,
         metavar="T",
-        help="static tolerance, 0 <= T < 1",
+        help="loss that the code repairs without any fault (static tolerance), 0 <= T < 1",
     )
     source_packets: int = coded(
         default=20,
@@ -51,19 +51,19 @@ class Coding:
         short=("--der",),
         kind=kinds.probability,
         metavar="P",
-        help="decoding error rate",
+        help="largest accepted share of undecodable blocks",
         only=(_SMALL,),
     )
     large_blocks: bool = coded(
         default=False,
-        help="use blocks of thousands of packets (equation 29)",
+        help="assume blocks of thousands of packets (equation 29)",
         presets={True: {"labels": "random"}},
     )
     labels: Labels = coded(
         default="random",
         flag="--label-order",
         choices=("random", "stratified"),
-        help="order of the packets' labels",
+        help="order in which packets use the labels",
     )
 
     def __post_init__(self) -> None:
@@ -86,7 +86,7 @@ class RatedCoding(Coding):
         default="stratified",
         flag="--label-order",
         choices=("stratified", "random"),
-        help="order of the packets' labels, which decides the block sizes (default {default}; "
-        "testbed demands searches an order for every pair and method, which takes 0.1 to 0.3 s "
-        "unless another pair has the same labels; random takes no time)",
+        help="order in which packets use the labels, which affects the block sizes (default: "
+        "{default}). In testbed demands, stratified takes 0.1 to 0.3 s per pair and "
+        "method; random takes no time",
     )

@@ -1,1 +1,1 @@
-"""How clusters of Dask are secured."""
+"""Security of Dask clusters."""

@@ -1,5 +1,8 @@
-"""Who may speak to a Dask scheduler and its workers: whoever does can run programs on all of them, so each side shows a
-certificate."""
+"""Authentication of Dask schedulers, workers and clients by certificates.
+
+Whoever can connect to a scheduler can run programs on all its workers. Therefore both sides of each
+connection show a certificate.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +21,24 @@ if TYPE_CHECKING:
 
 
 def local_cluster(**options: object) -> LocalCluster:
-    """A cluster of this process (``options``: LocalCluster's) that other users cannot speak to, although they reach its
-    ports.
+    """Start a cluster of this process that other users cannot use, although they reach its ports.
 
-    Certificates are its own, in memory alone (Dask's: self-signed, asked of both sides); no page tells of it.
+    It uses temporary self-signed certificates, which are only in memory and are required of both
+    sides. It serves no web pages.
+
+    Args:
+        options: Further parameters of ``LocalCluster``.
+
+    Raises:
+        CapabilityError: The package cryptography is not installed.
     """
     import dask
     from distributed import LocalCluster, Security
 
     try:
         security = Security.temporary()
-    except ImportError:  # Dask's own words name no extra of ours
+    except ImportError:
+        # The message of Dask does not name our extra.
         raise CapabilityError(
             f"the Python package cryptography is not installed; {pip_command('campaigns')}"
         ) from None
@@ -37,16 +47,15 @@ def local_cluster(**options: object) -> LocalCluster:
         security=security,
         protocol="tls",
         dashboard_address=None,
-        scheduler_kwargs={
-            "dashboard_address": "127.0.0.1:0"
-        },  # any port: the default is one that all share
+        # Any free port: all clusters on a computer share the default port.
+        scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
         silence_logs=logging.CRITICAL,
         **options,
     )
 
 
 def quiet_dask(settings: Json) -> None:
-    """Dask with these settings, and silent: what goes wrong is told in our own words."""
+    """Configure Dask, and silence its logs, because errors are reported in our own messages."""
     import dask
 
     dask.config.set({"distributed.admin.large-graph-warning-threshold": "1PB", **settings})
@@ -56,14 +65,21 @@ def quiet_dask(settings: Json) -> None:
 
 
 def scheduler_security(address: str, tls: TlsFiles) -> Security | None:
-    """What to connect to a scheduler elsewhere with; None: plain TCP. Certificates come from the files or Dask's
-    configuration.
+    """Return the security of connections to a scheduler on another machine.
 
-    InputError where they are missing or cannot be read, and for plain TCP beyond this machine that was not requested by
-    name.
+    Args:
+        address: Address of the scheduler, with its protocol.
+        tls: Certificate files. Those that are not given come from Dask's configuration.
+
+    Returns:
+        The security, or None for plain TCP.
+
+    Raises:
+        InputError: A file is missing or cannot be used; or the scheduler is on another machine and
+            has no TLS, and this was not requested.
     """
-    scheme, _, place = address.rpartition("://")
-    if scheme in ("tls", "wss"):
+    protocol, _, host_and_port = address.rpartition("://")
+    if protocol in ("tls", "wss"):
         if tls.without_tls:
             raise InputError(
                 f"--without-tls: {address} is a scheduler with TLS; leave one of them out"
@@ -71,48 +87,50 @@ def scheduler_security(address: str, tls: TlsFiles) -> Security | None:
         return _checked(address, tls)
     if tls.named:
         raise InputError(
-            f"--tls-ca, --tls-cert, --tls-key: {address} is a scheduler without TLS; write tls://HOST:PORT"
+            f"--tls-ca, --tls-cert, --tls-key: {address} is a scheduler without TLS; "
+            "write tls://HOST:PORT"
         )
-    if not (tls.without_tls or _is_loopback(place)):
+    if not (tls.without_tls or _is_loopback(host_and_port)):
         raise InputError(
-            f"scheduler {address}: without TLS everybody who reaches it could run programs on its machines; "
-            "give tls://HOST:PORT with --tls-ca, --tls-cert and --tls-key, or --without-tls"
+            f"scheduler {address}: without TLS anyone who can reach it could run programs on its "
+            "machines; give tls://HOST:PORT with --tls-ca, --tls-cert and --tls-key, "
+            "or --without-tls"
         )
     return None
 
 
 def _checked(address: str, tls: TlsFiles) -> Security:
+    """Return the security with these files, after a check that they can be used."""
     from distributed import Security
 
-    given = {"tls_ca_file": tls.ca, "tls_client_cert": tls.cert, "tls_client_key": tls.key}
-    security = Security(
-        require_encryption=True, **{name: path for name, path in given.items() if path is not None}
-    )
+    path_of = {"tls_ca_file": tls.ca, "tls_client_cert": tls.cert, "tls_client_key": tls.key}
+    named = {option: path for option, path in path_of.items() if path is not None}
+    security = Security(require_encryption=True, **named)
     if not (security.tls_ca_file and security.tls_client_cert and security.tls_client_key):
         raise InputError(
-            f"scheduler {address}: give --tls-ca, --tls-cert and --tls-key, or name the files in Dask's configuration"
+            f"scheduler {address}: give --tls-ca, --tls-cert and --tls-key, "
+            "or name the files in Dask's configuration"
         )
-    if strange := [
-        path
-        for path in given.values()
-        if path is not None and Path(path).exists() and not Path(path).is_file()
-    ]:
-        raise InputError(
-            f"certificates of scheduler {address}: {strange[0]} is no plain file; copy what it holds into one"
-        )
+    for path in named.values():
+        if Path(path).exists() and not Path(path).is_file():
+            raise InputError(
+                f"certificates of scheduler {address}: {path} is not a regular file; "
+                "copy its content to one"
+            )
     try:
         security.get_connection_args("client")
-    except OSError as error:  # a missing file, or one that holds no certificate (ssl.SSLError)
+    except OSError as error:
+        # The file is missing, or it is not a certificate (ssl.SSLError).
         files = f"{security.tls_ca_file}, {security.tls_client_cert}, {security.tls_client_key}"
-        why = error.strerror or "no certificate, or a key of another one"
+        reason = error.strerror or "no certificate, or a key of another one"
         raise InputError(
-            f"certificates of scheduler {address} ({files}) cannot be used: {why}"
+            f"certificates of scheduler {address} ({files}) cannot be used: {reason}"
         ) from None
     return security
 
 
-def _is_loopback(place: str) -> bool:
-    host = place.rpartition(":")[0].strip("[]") or place
+def _is_loopback(host_and_port: str) -> bool:
+    host = host_and_port.rpartition(":")[0].strip("[]") or host_and_port
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -1,7 +1,7 @@
-"""Exchanges of time stamps over a datagram socket, throughout a run: one thread asks, one thread on the other machine
-answers.
+"""Exchanges of time stamps over a datagram socket throughout a run.
 
-The clock is the monotonic one that all of a machine's stamps are read from.
+One thread asks, and one thread on the other machine answers. The clock is the monotonic clock from
+which all time stamps of a machine are read.
 """
 
 import contextlib
@@ -21,24 +21,35 @@ from testbed.machines.clocks.exchange import (
     question,
 )
 
+# Time between two questions, in seconds. 20 questions per second cost less than a thousandth of a
+# processor, and one quick exchange tightens the bounds for a minute.
 PERIOD_S = 0.05
-"""Between two questions: 20 a second cost a processor less than a thousandth, and one quick exchange sharpens what is
-around it."""
+# A question without an answer for this long is lost, in seconds.
 WAIT_S = 1.0
-"""A question that was not answered so long is lost."""
+# How often a waiting thread looks whether it has to end, in seconds.
 _POLL_S = 0.2
 
+# Reads a clock, in nanoseconds.
 Clock = Callable[[], int]
-"""Reads a clock in nanoseconds."""
 
 
 class ClockAnswers:
-    """Answers questions that come to a bound datagram socket until ``close``; those of another key are passed over."""
+    """Answers questions at a bound datagram socket until ``close``.
+
+    Questions with another key are ignored.
+
+    Args:
+        sock: The socket. The caller closes it.
+        key: The key of the run.
+        clock_ns: The clock.
+    """
 
     def __init__(
         self, sock: socket.socket, key: bytes, clock_ns: Clock = time.monotonic_ns
     ) -> None:
-        self._sock, self._key, self._clock_ns = sock, key, clock_ns
+        self._sock = sock
+        self._key = key
+        self._clock_ns = clock_ns
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="clock-answers", daemon=True)
         self._thread.start()
@@ -50,36 +61,41 @@ class ClockAnswers:
                 data, asker = self._sock.recvfrom(2 * ANSWER_BYTES)
             except TimeoutError:
                 continue
-            except (
-                OSError
-            ):  # closed under it, or the way there is gone: the asker counts what is lost
+            except OSError:
+                # The socket was closed, or its route has gone. The asking side counts the losses.
                 if self._ended.wait(_POLL_S):
                     return
                 continue
             received_ns = self._clock_ns()
             sent_ns = parse_question(data, self._key)
-            if sent_ns is not None:
-                with contextlib.suppress(OSError):
-                    self._sock.sendto(
-                        answer(self._key, sent_ns, received_ns, self._clock_ns()), asker
-                    )
+            if sent_ns is None:
+                continue
+            with contextlib.suppress(OSError):
+                datagram = answer(self._key, sent_ns, received_ns, self._clock_ns())
+                self._sock.sendto(datagram, asker)
 
     def close(self) -> None:
-        """No more answers; the socket stays its owner's."""
+        """Stop answering."""
         self._ended.set()
         self._thread.join(2 * _POLL_S + 1)
 
 
 class ClockQuestions:
-    """Asks the machine at the other end of a connected datagram socket every ``PERIOD_S``, until ``close``.
+    """Asks the other end of a connected datagram socket every ``PERIOD_S`` until ``close``.
 
-    ``exchanges`` and ``asked`` may be read at any time; ``asked`` counts what was answered or has waited ``WAIT_S``.
+    ``exchanges`` and ``requested`` may be read at any time, from any thread.
+
+    Args:
+        sock: The socket. The caller closes it.
+        key: The key of the run.
     """
 
     def __init__(self, sock: socket.socket, key: bytes) -> None:
-        self._sock, self._key = sock, key
-        self._waiting: set[int] = set()
-        self._found: list[Exchange] = []
+        self._sock = sock
+        self._key = key
+        # The stamps of the questions that are in transit.
+        self._pending_ns: set[int] = set()
+        self._exchanges: list[Exchange] = []
         self._lost = 0
         self._lock = threading.Lock()
         self._ended = threading.Event()
@@ -88,21 +104,30 @@ class ClockQuestions:
 
     @property
     def exchanges(self) -> tuple[Exchange, ...]:
-        """All that came back so far, in the order in which they did."""
+        """The exchanges so far, in the order in which the answers arrived."""
         with self._lock:
-            return tuple(self._found)
+            return tuple(self._exchanges)
 
     @property
     def requested(self) -> int:
-        """Questions that were answered, and those that no longer will be."""
+        """Number of questions that were answered or lost."""
         with self._lock:
-            return len(self._found) + self._lost
+            return len(self._exchanges) + self._lost
 
     def wait_for(self, count: int, timeout_s: float, machine: str) -> None:
-        """Return when so many exchanges came back. InvalidRunError where they did not in time."""
-        until = time.monotonic() + timeout_s
+        """Wait for a number of exchanges.
+
+        Args:
+            count: The number.
+            timeout_s: Limit on the time, in seconds.
+            machine: Name of the machine, for the message.
+
+        Raises:
+            InvalidRunError: The limit on the time was reached.
+        """
+        until_s = time.monotonic() + timeout_s
         while len(self.exchanges) < count:
-            if time.monotonic() > until:
+            if time.monotonic() > until_s:
                 raise InvalidRunError(
                     f"{machine} answered {len(self.exchanges)} of {count} questions for its clock "
                     f"within {timeout_s:g} s"
@@ -110,7 +135,7 @@ class ClockQuestions:
             time.sleep(0.005)
 
     def close(self) -> None:
-        """No more questions; the socket stays its owner's."""
+        """Stop asking."""
         self._ended.set()
         self._thread.join(2 * PERIOD_S + 1)
 
@@ -119,35 +144,42 @@ class ClockQuestions:
         while not self._ended.is_set():
             sent_ns = time.monotonic_ns()
             with self._lock:
-                self._waiting.add(sent_ns)
-                late = {one for one in self._waiting if sent_ns - one > WAIT_S * 1e9}
-                self._waiting -= late
-                self._lost += len(late)
-            with contextlib.suppress(OSError):  # refused or unreachable: lost, and counted so
+                self._pending_ns.add(sent_ns)
+                lost = {
+                    asked_ns for asked_ns in self._pending_ns if sent_ns - asked_ns > WAIT_S * 1e9
+                }
+                self._pending_ns -= lost
+                self._lost += len(lost)
+            # A question that cannot be sent is counted as lost when its time is over.
+            with contextlib.suppress(OSError):
                 self._sock.send(question(self._key, sent_ns))
             due_s = max(due_s + PERIOD_S, time.monotonic())
             while (left_s := due_s - time.monotonic()) > 0 and not self._ended.is_set():
-                self._take(left_s)
+                self._receive(left_s)
 
-    def _take(self, within_s: float) -> None:
-        """One answer, if one comes in time; an answer that nobody waits for (late, or twice) is passed over."""
-        if not select.select((self._sock,), (), (), within_s)[0]:
+    def _receive(self, timeout_s: float) -> None:
+        """Receive one answer if one arrives in time. Late and repeated answers are ignored."""
+        readable, _, _ = select.select((self._sock,), (), (), timeout_s)
+        if not readable:
             return
         try:
             data = self._sock.recv(2 * ANSWER_BYTES)
-        except OSError:  # the other end's refusal of an earlier question
+        except OSError:
+            # The other end refused an earlier question.
             return
         returned_ns = time.monotonic_ns()
         stamps = parse_answer(data, self._key)
+        if stamps is None:
+            return
+        sent_ns, received_ns, answered_ns = stamps
         with self._lock:
-            if stamps is None or stamps[0] not in self._waiting:
+            if sent_ns not in self._pending_ns:
                 return
-            self._waiting.discard(stamps[0])
-            self._found.append(
-                Exchange(
-                    sent_ns=stamps[0],
-                    received_ns=stamps[1],
-                    answered_ns=stamps[2],
-                    returned_ns=returned_ns,
-                )
+            self._pending_ns.discard(sent_ns)
+            exchange = Exchange(
+                sent_ns=sent_ns,
+                received_ns=received_ns,
+                answered_ns=answered_ns,
+                returned_ns=returned_ns,
             )
+            self._exchanges.append(exchange)

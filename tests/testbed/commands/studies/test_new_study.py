@@ -109,8 +109,8 @@ def test_installed_study_is_found_by_every_command(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["Ring-links"], "no name of a study"),
-        (["class"], "no name of a study"),
+        (["Ring-links"], "not a valid name of a study"),
+        (["class"], "not a valid name of a study"),
         (["liquid_gain"], "already"),
         (["json"], "already"),
         (["mine", "--folder", "/proc/nothing"], "give another name, or a --folder"),

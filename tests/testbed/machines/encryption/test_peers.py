@@ -107,7 +107,7 @@ def test_the_private_key_goes_into_the_interface_and_nowhere_else(
         def apply(self, _: Any) -> None: ...
 
     monkeypatch.setattr(wireguard, "encryption_means", lambda: ("kernel", None))
-    monkeypatch.setattr(wireguard, "_format", told)
+    monkeypatch.setattr(wireguard, "_run", told)
     monkeypatch.setattr(wireguard, "Netlink", NoNetlink)
     machine = MachineState(name="m")
     opened = wireguard.open_wireguard(machine, 3, "eth0", 20006, 1500)
@@ -135,5 +135,5 @@ def test_the_private_key_goes_into_the_interface_and_nowhere_else(
 
 def test_a_command_that_fails_says_nothing_of_what_it_was_given() -> None:
     with pytest.raises(CapabilityError) as refused:
-        wireguard._format(["sh", "-c", "cat > /dev/null; echo no >&2; exit 1"], "a secret")
+        wireguard._run(["sh", "-c", "cat > /dev/null; echo no >&2; exit 1"], "a secret")
     assert "secret" not in str(refused.value) and "(no)" in str(refused.value)

@@ -258,7 +258,7 @@ def with_a_wrong_key() -> str:
         return peers if number == 2 else (*peers[:-1], replace(peers[-1], public_key=strange))
 
     key_exchange.peers_of = wrong
-    key_exchange.HEARD_S = 8.0
+    key_exchange.HANDSHAKE_S = 8.0
     try:
         with machines_up(MachinesRequest(count=3, encrypt=True)):
             return "nothing"

@@ -33,10 +33,10 @@ def test_hosts_lie_with_their_switch_unless_they_are_named() -> None:
 @pytest.mark.parametrize(
     ("document", "words"),
     [
-        ([], 'place.json: give {"machines": [[node, ...], ...]}, one list a machine'),
+        ([], 'place.json: give {"machines": [[node, ...], ...]}, one list per machine'),
         (
             {"machines": [["s0"], "s1"]},
-            'place.json: give {"machines": [[node, ...], ...]}, one list a machine',
+            'place.json: give {"machines": [[node, ...], ...]}, one list per machine',
         ),
         (
             {"machines": [["s0", "s1"], ["s2", "s9"]]},
@@ -45,16 +45,19 @@ def test_hosts_lie_with_their_switch_unless_they_are_named() -> None:
         ({"machines": [["s0", "s1"], ["s2", 3]]}, "place.json: machine 1: ring:4 has no node '3'"),
         (
             {"machines": [["s0", "s1"], ["s1"]]},
-            "place.json: node s1 lies on machine 0 and on machine 1",
+            "place.json: node s1 is on machine 0 and on machine 1; name it once",
         ),
         (
             {"machines": [["s0", "s1"], ["s2"]]},
-            "place.json: switch s3 is on no machine; name every switch",
+            "place.json: switch s3 has no machine; name every switch",
         ),
-        ({"machines": [["s0", "s1", "s2", "s3"], []]}, "place.json: no node is on machine 1"),
+        (
+            {"machines": [["s0", "s1", "s2", "s3"], []]},
+            "place.json: machine 1 has no node; give it one",
+        ),
         (
             {"machines": [["s0", "s1", "s2", "s3"]]},
-            "place.json: it places nodes on 1 machines, and there are 2",
+            "place.json: nodes are placed on 1 machines; give lists for 2",
         ),
         ({"machines": [["s0"], ["s1"]], "host": 1}, "place.json: "),
     ],

@@ -150,7 +150,7 @@ def test_help_has_headings_and_defaults() -> None:
     parser = OneLineParser(prog="testbed send")
     add_options(parser, SendOptions)
     page = parser.format_help()
-    assert "--faults FAULTS" in page and "sent (default 4MB)" in page
+    assert "--faults FAULTS" in page and "sent (default: 4MB)" in page
     assert "NAC:\n  --nac-slack" in page and page.count("--no-nac-") == 2
 
 
@@ -160,7 +160,7 @@ def test_planner_is_a_function_of_the_fields() -> None:
     )
     assert plan("ring:4", size_bytes=3) == ("ring:4", 3)
     assert plan("ring:4", profile="small") == ("ring:4", 10)
-    assert plan.__name__ == "send_plan" and "size_bytes: Sent (default 4MB)." in str(plan.__doc__)
+    assert plan.__name__ == "send_plan" and "size_bytes: Sent (default: 4MB)." in str(plan.__doc__)
     with pytest.raises(
         UsageError, match="send_plan: there is no argument 'site'; there are network, size_bytes"
     ):
