@@ -267,7 +267,7 @@ STUDY = Study.of_module(
     deviations=(
         "The document does not say which solver failed, nor on which network: "
         "the networks and HiGHS are ours.",
-        "Tiny loads are made by nesting the document's example into itself: "
+        "Tiny loads are created by nesting the document's example into itself: "
         "mobile networks of 115 nodes have none.",
     ),
 )

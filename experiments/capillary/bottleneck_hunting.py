@@ -305,14 +305,15 @@ STUDY = Study.of_module(
     __name__,
     title="The bottleneck hunting loop, and ten layers of a capillary route over 180 nodes",
     answers="Gabrielyan 2007, Figure 58: "
-    "the loop finds the true bottlenecks, 5.9 to 9.9 a layer, in 14 to 23 iterations; "
+    "the loop finds the true bottlenecks, 5.9 to 9.9 per layer, in 14 to 23 iterations; "
     "Figure 47: layer 10 of capillary routing",
     deviations=(
-        "The document's networks are not given: "
-        "frames of a random walk with as many nodes and, on average, links.",
-        "The ends are not said: a random pair, and the topmost node to the bottommost.",
+        "The document does not give its networks: "
+        "ours are frames of a random walk with as many nodes and, on average, as many links.",
+        "The document does not name the end points: "
+        "a random pair, and the topmost and the bottommost node.",
         "The solver is HiGHS; the document does not name its own.",
         "Figure 47: networks of as many nodes and links as the document's, "
-        "with ends of our own choice.",
+        "with end points of our choice.",
     ),
 )

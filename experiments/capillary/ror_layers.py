@@ -349,12 +349,12 @@ def _draw_panel(
 
 STUDY = Study.of_module(
     __name__,
-    title="Redundancy against the layers of capillary routing, while nodes move",
+    title="Redundancy by the layers of capillary routing while nodes move",
     ror_code=SHORT_AND_LARGE,
     answers="Gabrielyan 2007, Figures 60 and 61: path diversity lowers the redundancy requirement",
     deviations=(
-        "Range, step and ends are ours: "
-        "6.1 neighbours on average, steps of 0.02 sides of the square, our pairs.",
+        "Radio range, step and end points are ours: "
+        "6.1 neighbours on average, and steps of 0.02 sides of the square.",
         "The area is a square; the document has a rectangle.",
         "A layer that consists of critical links alone is not counted as a layer.",
     ),

@@ -482,15 +482,15 @@ def _figures_of(rows: Rows, method: str, key: str = "over_optimum") -> list[floa
 STUDY = Study.of_module(
     __name__,
     name="comparers_routing",
-    title="Routings of other authors beside capillary routing",
+    title="Routings of other authors compared with capillary routing",
     ror_code=describe_code(labels="random", m=20, tolerance=TOLERANCE, der=1e-5),
     answers="not in the documents: "
     "Gabrielyan 2007 compares capillary routing with a single path only",
     deviations=(
         "Gabrielyan 2007 routes one pair; "
         "demand matrices are ours, as are the networks other than Swiss-T1.",
-        "SMORE's paths are of our trees, seed 1, the 4 heaviest a pair; "
-        "Kumar et al. 2018 have their own.",
-        "Processor time is that of one run each, other work beside it.",
+        "SMORE's paths are the 4 heaviest per pair of our trees (seed 1); "
+        "Kumar et al. 2018 have their own trees.",
+        "Processor time is measured once for each method, on a machine with other work.",
     ),
 )

@@ -250,11 +250,11 @@ def _draw_rates(rows: Rows) -> Figure:
 
 STUDY = Study.of_module(
     __name__,
-    title="How many packets a block takes, by equation 25 and until two codes decode it",
+    title="Packets per block by equation 25, and until two codes decode it",
     deviations=(
         "One per cent of the blocks may stay undecoded, in the document 1e-5: "
-        "thousands of blocks tell no less.",
-        "Figure 59 has M from 1 to 10; M = 20 and 50 are drawn beside them.",
+        "thousands of blocks cannot show so rare an error.",
+        "Figure 59 has M from 1 to 10; M = 20 and 50 are drawn too.",
     ),
     answers="Gabrielyan 2007, eq. 25 and 29: what large blocks save, measured with real decoders; "
     "Figure 59 and equations 24 to 28",

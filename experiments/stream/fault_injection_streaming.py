@@ -48,13 +48,12 @@ def sessions(quick: bool, seed: int) -> Titled:
 STUDY = SessionStudy(
     name="fault_injection_streaming",
     title="Every kind of fault on three networks: "
-    "does a failing link take the share of packets that theory gives it?",
+    "does a failing link lose the fraction of packets that theory predicts?",
     deviations=(
-        "Eight links of a route fail at full size (two in the quick one), "
-        "one after the other, not all.",
+        "Eight links of each route fail one after another (quick: two), not all.",
         "The document simulates; here packets cross switches.",
-        "1,000 packets a second; 500 over the mobile network: "
-        "two processors forward no more over paths of 8 hops.",
+        "1,000 packets per second; 500 over the mobile network, "
+        "because two processors forward no more over paths of 8 hops.",
     ),
     does="capillary streams over Swiss-T1, an optical cloud and a mobile network "
     "under every kind of link fault",

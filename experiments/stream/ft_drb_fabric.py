@@ -527,7 +527,7 @@ def _draw_fault(rows: Rows, kind: FaultKind, description: str) -> object:
 
 STUDY = Study.of_module(
     __name__,
-    title="FT-DRB on switches beside one path, a recomputed route and a coded stream",
+    title="FT-DRB on switches compared with one path, a recomputed route and a coded stream",
     deviations=(
         "The document simulates; here one pair of a 4x4 torus on Open vSwitch, one link at a time.",
         "ACKs and notifications are packets; "

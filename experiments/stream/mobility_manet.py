@@ -177,12 +177,11 @@ def _name(row: Row) -> str:
 
 STUDY = Study.of_module(
     __name__,
-    title="Nodes that walk: what each frame loses while the plan follows the links",
+    title="Moving nodes: losses of each frame while the plan follows the links",
     deviations=(
         "The document computes each frame alone; "
-        "here they follow on switches, losses between plans are measured.",
-        "Walks, network and rates are ours: "
-        "115 nodes and 12 frames at full size, 20 and 4 in the quick one.",
+        "here they follow each other on switches, and losses between plans are measured.",
+        "Walks, network and rates are ours: 115 nodes and 12 frames (quick: 20 and 4).",
     ),
     answers="Gabrielyan 2007, section 4.4, on frames that follow one another: "
     "losses between the change of links and the new plan",

@@ -643,14 +643,14 @@ def _draw_law(rows: Rows) -> Figure:
 
 STUDY = Study.of_module(
     __name__,
-    title="What an hour of rare failures costs in packets",
+    title="The cost of rare random failures in packets",
     ror_code=describe_code(labels="stratified", m=20, tolerance=0.05, der=1e-5),
     answers="Gabrielyan 2007, eq. 21 and 22: D x P x ROR is what the sender really adds; "
     "rivals: a cost that does not depend on the duration, "
     "the same cost for every link, constant redundancy",
     deviations=(
         "Cables fail, both directions at once, not directed links.",
-        "N is the exact worst window of stratified labels, not equation 25's; "
-        "light links cost what labels ask for.",
+        "N is exact for the worst phase of stratified labels, and not that of equation 25; "
+        "lightly loaded links cost what their labels need.",
     ),
 )

@@ -227,15 +227,15 @@ def figures(rows: Rows) -> Figures:
 STUDY = Study.of_module(
     __name__,
     name="fault_campaign",
-    title="Hundreds of overlapping failures on running switches",
+    title="Hundreds of overlapping failures on real switches",
     answers="Gabrielyan 2007, appendix G: "
     "packets sent against eq. 45 as corrected where overlaps are rare, "
     "against all states where they are not; rival: single failures alone",
     emulation=True,
     deviations=(
-        "N is the exact worst window of stratified labels; "
+        "N is exact for the worst phase of stratified labels; "
         "several failures lose the union of their labels.",
-        "Times in which no block size helps, or no report gets back, "
-        "count for nothing on both sides.",
+        "Times in which no block size helps, or no loss report arrives, "
+        "count as 0 in prediction and measurement.",
     ),
 )

@@ -461,17 +461,17 @@ def _packet_samples(rows: Rows, layers: int) -> Samples:
 
 STUDY = Study.of_module(
     __name__,
-    title="How often failures overlap, and where capillary routing stops to pay as they do",
+    title="How often failures overlap, and when capillary routing no longer pays",
     ror_code=describe_code(labels="random", m=20, tolerance=0.05, der=1e-5),
     answers="Gabrielyan 2007, appendix G and section 4.4: "
     "ROR with failures that overlap, by layer; rivals: no saving, no difference; "
     "Figure 67 and equations 35 to 44, with the misprinted example corrected",
     deviations=(
-        "Thirteen networks of 40 and 80 nodes, one pair of end points each, first frames.",
+        "Thirteen networks of 40 and 80 nodes, one pair of end points and the first frame of each.",
         "The order over all rates is computed from states; "
         "packets confirm it on one network at two rates.",
         "States beyond the reach of 255 packets a block count as 0 in the means, "
-        "and are given beside them; on packets also those in which "
+        "and are reported separately; on packets also those in which "
         "both return paths are cut, so that no report tells the sender.",
         "The example of Figure 67 is printed for failures of one second; "
         "its probability belongs to two (errata).",

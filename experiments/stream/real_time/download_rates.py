@@ -208,7 +208,7 @@ def _draw_arrivals(name: str, rows: Rows) -> Figure:
 
 STUDY = Study.of_module(
     __name__,
-    title="Downloads: a rate that is raised, one that never is, and a single path",
+    title="Downloads with a rate that is raised, with a constant rate, and over a single path",
     answers="Gabrielyan 2007, section 4.3.3: an adaptive rate keeps the last kilometre full; "
     "rivals: a rate never raised, a single path",
     deviations=(

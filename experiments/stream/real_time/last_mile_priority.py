@@ -302,7 +302,7 @@ STUDY = Study.of_module(
     "congestion of the last kilometre is solved by QoS at the router; "
     "rival: it is not, as in one queue",
     deviations=(
-        "Four TCP connections that take what they can get stand for bursty HTTP.",
+        "Four TCP connections without a rate limit replace bursty HTTP.",
         "The queues are the kernel's (htb), on every link; only the last kilometre is ever full.",
     ),
     emulation=True,

@@ -282,13 +282,12 @@ def _samples(rows: Rows, key: str) -> dict[tuple[str, str], list[float]]:
 
 STUDY = Study.of_module(
     __name__,
-    title="Programs as they are over a coded tunnel and its rivals, while links fail",
+    title="Unchanged programs over a coded tunnel and its rivals while links fail",
     deviations=(
         "The document sends packets of its own; "
-        "here programs of others send theirs, through a TUN device.",
-        "Links of 10 Mbit/s, of 2 for TCP (one seed), which fills them; "
-        "the failures are two cables drawn by the seed, "
-        "of which one is on the shortest path.",
+        "here programs of other authors send theirs through a TUN device.",
+        "Links of 10 Mbit/s; of 2 Mbit/s for TCP (one seed), which fills them.",
+        "Two cables fail, which are drawn by the seed; at least one is on the shortest path.",
     ),
     answers="not in the documents: "
     "Gabrielyan 2007, section 4.3.3, speaks of telephony and video, but sends neither",

@@ -64,7 +64,7 @@ Z95 = 1.96
 # A deviation of the studies in the simulator.
 SAMPLED_LINKS = (
     "At most 16 links of a route fail, spread evenly over the order by load; "
-    "what they are off is scaled up to all links."
+    "their differences are scaled up to all links."
 )
 
 

@@ -291,7 +291,7 @@ STUDY = Study.of_module(
     title="ROR's block sizes, counted at the receiver",
     ror_code=BOTH_LABELS,
     answers="Gabrielyan 2007, eq. 20, 23 and 25: "
-    "that a failure calls for N packets a block; rival: N - 1, counted too",
+    "a failure requires N packets per block; rival: N - 1, counted too",
     judge=judge_counts,
     figures=counting_figures,
     deviations=(

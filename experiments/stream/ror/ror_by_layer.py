@@ -29,13 +29,14 @@ STUDY = Study.of_module(
     title="ROR by capillary layer, on packets",
     ror_code=BOTH_LABELS,
     answers="Gabrielyan 2007, eq. 20 to 23 and Figures 60 and 61: "
-    "that ROR falls as layers are added, measured against predicted",
+    "ROR falls as layers are added; measured against predicted",
     measure=measure_route,
     judge=judge_layers,
     figures=layer_figures,
     deviations=(
         SAMPLED_LINKS,
-        "The document computes ROR; here it is made of packets that a sender sent in virtual time.",
+        "The document computes ROR; "
+        "here it is measured on packets that a sender sent in the simulator.",
         "Thirty mobile networks of 40 to 115 nodes, one pair each, "
         "for 300 frames of 115 nodes and 150 of 120.",
         "One static tolerance, 5 %; Figures 60 and 61 have fifteen, from 3.6 % to 7.8 %.",

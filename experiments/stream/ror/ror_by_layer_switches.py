@@ -45,7 +45,7 @@ STUDY = Study.of_module(
     title="ROR by capillary layer, on real switches",
     ror_code=BOTH_LABELS,
     answers="Gabrielyan 2007, eq. 20 to 23 and section 4.4: "
-    "that ROR falls as layers are added, measured against predicted",
+    "ROR falls as layers are added; measured against predicted",
     measure=measure_on_switches,
     judge=judge_layers,
     figures=layer_figures,
@@ -54,6 +54,6 @@ STUDY = Study.of_module(
         "At most 4 links of a route fail (full route: 12), "
         "spread over the order by load; scaled up to all links.",
         "Mobile networks of 40 nodes; random labels on four of eight networks. "
-        "The study in virtual time has more.",
+        "The study in the simulator has more.",
     ),
 )

@@ -29,7 +29,7 @@ STUDY = Study.of_module(
     title="ROR by routing method, on packets",
     ror_code=BOTH_LABELS,
     answers="Gabrielyan 2007, section 4.4 and eq. 23: "
-    "that path diversity lowers ROR; rival: the methods swapped",
+    "path diversity lowers ROR; rival: the swapped order of methods",
     measure=measure_route,
     judge=judge_methods,
     figures=method_figures,
@@ -38,8 +38,7 @@ STUDY = Study.of_module(
         "The document compares capillary routing with its own first layers; "
         "the other methods are ours.",
         "Thirty mobile networks of 40 to 115 nodes, one pair of end points each.",
-        "A route of which a link asks for more than 255 packets a block, "
-        "the most of a Reed-Solomon code over GF(2^8), "
-        "cannot be measured: it is left out, and named in a note.",
+        "A route cannot be measured if a link requires more than 255 packets per block, "
+        "the limit of a Reed-Solomon code over GF(2^8). It is left out, and named in a note.",
     ),
 )

@@ -21,14 +21,14 @@ STUDY = Study.of_module(
     title="ROR by routing method, on real switches",
     ror_code=BOTH_LABELS,
     answers="Gabrielyan 2007, section 4.4 and eq. 23: "
-    "that path diversity lowers ROR; rival: the methods swapped",
+    "path diversity lowers ROR; rival: the swapped order of methods",
     measure=measure_on_switches,
     judge=judge_methods,
     figures=method_figures,
     emulation=True,
     deviations=(
-        "Stratified labels; the study in virtual time has random ones as well.",
+        "Stratified labels; the study in the simulator has random ones too.",
         "At most 8 links of a route fail, spread over the order by load; "
-        "what they are off is scaled up to all.",
+        "their differences are scaled up to all links.",
     ),
 )
