@@ -42,7 +42,9 @@ def judge_counts(rows: Rows) -> Verdict:
         checks += _stratified_checks(stratified)
     if random:
         for rate in RATES:
-            if _expected_short_blocks(random, rate) >= (2 * Z95 / ALLOWED[rate]) ** 2:
+            # With enough short blocks, half the interval's width is at most half the tolerance.
+            enough = (2 * Z95 / ALLOWED[rate]) ** 2
+            if _expected_short_blocks(random, rate) >= enough:
                 checks.append(_check_random(random, rate))
             else:
                 notes.append(f"random labels, error rate {rate:g}: too few blocks to tell")

@@ -96,8 +96,8 @@ def _mean_checks(labels: str, means: dict[int, RouteRor]) -> list[Check]:
 def _rival_of_mean(labels: str, layers: int, means: dict[int, RouteRor]) -> tuple[float, str]:
     """Return the rival of a mean, and its description.
 
-    It is the ROR of layer 1: no fall. For layer 1 itself, and where theory predicts no fall either,
-    it is a sender that sends nothing more.
+    The rival is the ROR of layer 1: no fall. For layer 1 itself, and if theory predicts no fall
+    either, it is 0: a sender that never raises N.
     """
     ror = means[layers]
     first = means.get(1)
