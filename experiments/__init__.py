@@ -1,1 +1,1 @@
-"""One module a claim of the papers: parameters to results to figures, each ending in a verdict."""
+"""Studies, each of which tests a claim of the papers: from parameters to results to a verdict."""

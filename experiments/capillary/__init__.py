@@ -1,4 +1,4 @@
-"""Chapter 4: capillary routing and the redundancy that routes call for, computed."""
+"""Studies of chapter 4 that are computed: capillary routes and the redundancy that they need."""
 
+# The chapter of our documentation that describes these studies.
 CHAPTER = 4
-"""The chapter of our documentation in which its studies stand."""

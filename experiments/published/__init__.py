@@ -1,7 +1,10 @@
-"""Comparers: routings of other authors next to the documents', on the same networks, judged by the same checkers."""
+"""Studies that compare routings of other authors with those of the papers.
 
+All routings run on the same networks and are judged by the same checkers.
+"""
+
+# The chapter of our documentation that describes these studies.
 CHAPTER = 4
-"""The chapter of our documentation in which its studies stand."""
 
+# Their page in docs/replication.
 PAGE = "comparers"
-"""Of docs/replication, in which its studies stand."""

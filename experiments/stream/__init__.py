@@ -1,4 +1,4 @@
-"""Chapter 4 on packets: coded streams while links fail or nodes move."""
+"""Studies of chapter 4 on packets: coded streams while links fail or nodes move."""
 
+# The chapter of our documentation that describes these studies.
 CHAPTER = 4
-"""The chapter of our documentation in which its studies stand."""

@@ -1,8 +1,8 @@
-"""FT-DRB on switches next to its alternatives: one path, a capillary route recomputed by the controller, a capillary
-route with FEC.
+"""Compares FT-DRB on switches with one path, a recomputed capillary route and one with FEC.
 
-On an emulated 4x4 torus a link of the path is cut (the carrier goes), swallows packets (the carrier stays), or is
-crowded by TCP.
+On an emulated 4x4 torus a link of the path is cut (the carrier is lost), swallows packets (the
+carrier stays), or is crowded by TCP. The controller recomputes the capillary route; FEC leaves it
+as it is.
 """
 
 import math
@@ -33,9 +33,29 @@ from testbed.model.verdict import Check, Claim, Verdict
 from testbed.model.workload import How, Judgement
 from topologies.network import label_of
 
-NETWORK, SOURCE, SINK, LINK = "torus:4x4", "s0_0", "s2_0", ("s1_0", "s2_0", 0)
-"""Minimal path of two links; the capillary route puts a quarter of its labels on each of four paths."""
-RATE_PPS, WARM_UP_S, LASTS_S, AFTER_S = 1000.0, 0.8, 1.0, 0.7
+# The minimal path has two links. The capillary route puts a quarter of its labels on each of four
+# paths.
+NETWORK = "torus:4x4"
+SOURCE = "s0_0"
+SINK = "s2_0"
+
+# The link that fails: the second one of the minimal path.
+LINK = ("s1_0", "s2_0", 0)
+
+RATE_PPS = 1000.0
+
+# Seconds before the fault, duration of the fault, and seconds after it.
+WARM_UP_S = 0.8
+FAULT_S = 1.0
+AFTER_S = 0.7
+RUN_S = WARM_UP_S + FAULT_S + AFTER_S
+
+# A message that is sent so shortly before or after the fault may meet it.
+MARGIN_S = 0.05
+
+# Messages at the end of a run count only if they are sent this long before the end.
+END_S = 0.4
+
 CODED = "capillary+fec"
 NAMES = {
     "ft-drb": "FT-DRB",
@@ -49,325 +69,474 @@ CROWDED = {
     "ft-drb, always": "FT-DRB, metapaths always",
     "ft-drb, four paths": "FT-DRB, four paths open",
 }
-CROWD_BPS, CROWDED_S = 20e6, 3.0
-"""TCP that would take twice the link; how long."""
-_REPEATS = 2
+
+# Rate of the TCP traffic, which is twice the link's, and its duration.
+CROWD_BPS = 20e6
+CROWD_S = 3.0
+
+# Latency beside TCP is measured from this moment on, when TCP has filled the queues.
+CROWDED_AFTER_S = BACKGROUND_AFTER_S + 1.0
+
+# An invalid run is repeated at most so often.
+_MAX_REPEATS = 2
 
 
 def points(quick: bool, seed: int) -> Points:
-    """Every routing under both faults, three beside TCP; quick once, full five times."""
-    cases = [(kind, routing) for kind in ("down", "blackhole") for routing in NAMES]
-    cases.remove(("blackhole", "ft-drb, header"))
-    cases += [("crowded", routing) for routing in CROWDED]
-    repeats = range(1 if quick else 5)
-    return [
-        {"kind": k, "routing": r, "repeat": n, "seed": seed + n} for n in repeats for k, r in cases
-    ]
+    """Return every routing under both faults, and three beside TCP.
+
+    Each is run five times (``quick``: once).
+    """
+    cases = []
+    for kind in ("down", "blackhole"):
+        for routing in NAMES:
+            # No switch notices a silent blackhole, so none sets the header flag.
+            if (kind, routing) != ("blackhole", "ft-drb, header"):
+                cases.append((kind, routing))
+    for routing in CROWDED:
+        cases.append(("crowded", routing))
+    result: Points = []
+    for repeat in range(1 if quick else 5):
+        for kind, routing in cases:
+            result.append(
+                {"kind": kind, "routing": routing, "repeat": repeat, "seed": seed + repeat}
+            )
+    return result
 
 
 def measure(point: Row) -> Results:
-    """One run on a network of its own; repeated where the machine could not keep up."""
+    """Measure one run on its own network; repeat it if the machine could not keep up."""
     if point["kind"] == "crowded":
         return _measure_crowded(point)
-    return _measure_coded(point) if point["routing"] == CODED else _measure_plain(point)
+    if point["routing"] == CODED:
+        return _measure_coded(point)
+    return _measure_uncoded(point)
 
 
 def _fault(kind: FaultKind) -> Fault:
-    return Fault(link=LINK, kind=kind, start_s=WARM_UP_S, stop_s=WARM_UP_S + LASTS_S)
+    return Fault(link=LINK, kind=kind, start_s=WARM_UP_S, stop_s=WARM_UP_S + FAULT_S)
 
 
-def _measure_plain(point: Row) -> Results:
-    header = point["routing"].endswith("header")
-    routing, notify = ("ft-drb", "header") if header else (point["routing"], "both")
-    common = {"faults": (_fault(point["kind"]),), "duration_s": WARM_UP_S + LASTS_S + AFTER_S}
-    run, judged = _judged(point, routing=routing, options={"notify": notify}, **common)
-    (row,) = (dict(stored) for stored in judged.stored)
-    del row["routing"], row["kind"]
-    sent = len(run.sent.time_s) / judged.document["figures"]["packets_sent"]
-    wrong = [
-        check.name
-        for check in judged.verdict.checks
-        if check.key == "wrongly-reported" and not check.passed
-    ]
-    return {
-        **row,
-        "datagrams_a_message": sent,
-        "invalid": judged.verdict.invalid or ", ".join(wrong) or None,
-    }
+def _measure_uncoded(point: Row) -> Results:
+    """Measure a stream without a code during a fault."""
+    routing = point["routing"]
+    notify = "both"
+    if routing == "ft-drb, header":
+        routing = "ft-drb"
+        notify = "header"
+    run, judged = _run_metapath(
+        point,
+        options={"notify": notify},
+        routing=routing,
+        faults=(_fault(point["kind"]),),
+        duration_s=RUN_S,
+    )
+    (stored,) = judged.stored
+    row = dict(stored)
+    # The row has the routing and the kind of the point.
+    del row["routing"]
+    del row["kind"]
+    messages = judged.document["figures"]["packets_sent"]
+    row["datagrams_a_message"] = len(run.sent.time_s) / messages
+    row["invalid"] = judged.verdict.invalid or _wrong_reports(judged) or None
+    return row
 
 
-def _judged(point: Row, *, options: Row, **settings: Any) -> tuple[MetapathRun, Judgement]:
-    """A stream on switches, repeated where the machine could not keep up, and what is judged of it."""
+def _wrong_reports(judged: Judgement) -> str:
+    """Return the names of the failed checks of links that were wrongly reported."""
+    names = []
+    for check in judged.verdict.checks:
+        if check.key == "wrongly-reported" and not check.passed:
+            names.append(check.name)
+    return ", ".join(names)
+
+
+def _run_metapath(point: Row, *, options: Row, **settings: Any) -> tuple[MetapathRun, Judgement]:
+    """Run a stream on switches, and judge it; repeat it if the machine could not keep up.
+
+    Args:
+        point: The point, for its seed.
+        options: The options of FT-DRB.
+        **settings: The other arguments of ``metapath_plan``.
+    """
     from testbed.metapath.workload import METAPATH, metapath_plan
 
-    settings |= {"rate_pps": RATE_PPS, "options": MetapathOptions(**options), "seed": point["seed"]}
-    plan = metapath_plan(NETWORK, SOURCE, SINK, **settings)
-    return METAPATH.judged(plan, How(fabric="emulation"), repeats=_REPEATS)
+    plan = metapath_plan(
+        NETWORK,
+        SOURCE,
+        SINK,
+        rate_pps=RATE_PPS,
+        options=MetapathOptions(**options),
+        seed=point["seed"],
+        **settings,
+    )
+    return METAPATH.judged(plan, How(fabric="emulation"), repeats=_MAX_REPEATS)
 
 
 def _measure_crowded(point: Row) -> Results:
-    wide = (
-        {"first_paths": 4, "threshold": 0.3, "tolerance": 0.9} if "four" in point["routing"] else {}
+    """Measure a stream beside TCP."""
+    options: Row = {"always": True}
+    if point["routing"] == "ft-drb, four paths":
+        options = {"always": True, "first_paths": 4, "threshold": 0.3, "tolerance": 0.9}
+    run, judged = _run_metapath(
+        point,
+        options=options,
+        routing="single" if point["routing"] == "single" else "ft-drb",
+        duration_s=BACKGROUND_AFTER_S + CROWD_S,
+        background_bps=CROWD_BPS,
+        faults="none",
     )
-    lasts: Results = {
-        "duration_s": BACKGROUND_AFTER_S + CROWDED_S,
-        "background_bps": CROWD_BPS,
-        "faults": "none",
-    }
-    routing = "single" if point["routing"] == "single" else "ft-drb"
-    run, judged = _judged(point, routing=routing, options={"always": True, **wide}, **lasts)
     sent_s = run.sent.time_s
-    arrived_s = run.deliveries.arrived_s
+    latency_ms = 1e3 * (run.deliveries.arrived_s - sent_s)
     counts = judged.document["figures"]
-    since_s = BACKGROUND_AFTER_S + 1.0
     return {
         "sent": counts["packets_sent"],
         "lost": counts["packets_lost_outside_faults"],
-        "latency_before_ms": latency_of(1e3 * (arrived_s - sent_s)[sent_s < BACKGROUND_AFTER_S]),
-        "latency_during_ms": latency_of(1e3 * (arrived_s - sent_s)[sent_s >= since_s]),
-        "paths": path_shares(run, since_s),
+        "latency_before_ms": latency_of(latency_ms[sent_s < BACKGROUND_AFTER_S]),
+        "latency_during_ms": latency_of(latency_ms[sent_s >= CROWDED_AFTER_S]),
+        "paths": path_shares(run, CROWDED_AFTER_S),
         "tcp_bytes": run.counters.get("background_carried_bytes"),
         "invalid": judged.verdict.invalid,
     }
 
 
 def _measure_coded(point: Row) -> Results:
+    """Measure a coded stream during a fault."""
     from testbed.metapath.coded_deliveries import coded_deliveries
     from testbed.stream.fabric import open_fabric
     from testbed.stream.run_in_turn import run_and_judge
     from testbed.stream.workload import stream_plan
 
-    faults, lasts_s = (_fault(point["kind"]),), WARM_UP_S + LASTS_S + AFTER_S
-    plan = stream_plan(NETWORK, SOURCE, SINK, faults=faults, duration_s=lasts_s, seed=point["seed"])
-    session = run_and_judge(plan, open_fabric("emulation"), repeats_if_invalid=_REPEATS)
+    plan = stream_plan(
+        NETWORK,
+        SOURCE,
+        SINK,
+        faults=(_fault(point["kind"]),),
+        duration_s=RUN_S,
+        seed=point["seed"],
+    )
+    session = run_and_judge(plan, open_fabric("emulation"), repeats_if_invalid=_MAX_REPEATS)
     (result,) = session.analysis.faults
-    return {
-        **_coded_row(
-            coded_deliveries(plan, session.run),
-            result.start_s,
-            result.stop_s,
-            session.run.sent.time_s,
-        ),
-        "link": result.link,
-        "port_status_s": None
-        if result.port_status_s is None
-        else result.port_status_s - result.start_s,
-        "reconfigured_s": result.reaction_s,
-        "invalid": session.verdict.invalid,
-    }
+    deliveries = coded_deliveries(plan, session.run)
+    row = _coded_row(deliveries, result.start_s, result.stop_s, session.run.sent.time_s)
+    row["link"] = result.link
+    row["port_status_s"] = None
+    if result.port_status_s is not None:
+        row["port_status_s"] = result.port_status_s - result.start_s
+    row["reconfigured_s"] = result.reaction_s
+    row["invalid"] = session.verdict.invalid
+    return row
 
 
 def _coded_row(
     deliveries: MessageDeliveries, start_s: float, stop_s: float, datagrams_s: FloatArray
 ) -> Results:
-    """The figures of a plain stream's row, for messages that a code may have brought back."""
-    latency_ms, ends_s = deliveries.latency_ms, stop_s + AFTER_S - 0.4
-    meets = deliveries.sent_in(start_s - 0.05, stop_s + 0.05)
-    lost, sent = (
-        int((deliveries.lost & meets).sum()),
-        int(deliveries.sent_in(start_s, stop_s).sum()),
-    )
+    """Return the figures that the row of an uncoded stream has, for decoded messages.
+
+    Args:
+        deliveries: When messages were sent and decoded.
+        start_s: When the fault began.
+        stop_s: When it ended.
+        datagrams_s: When each datagram was sent.
+    """
+    end_s = stop_s + AFTER_S - END_S
+    latency_ms = deliveries.latency_ms
+    before = deliveries.sent_s < start_s - MARGIN_S
+    may_meet_fault = deliveries.sent_in(start_s - MARGIN_S, stop_s + MARGIN_S)
+    after = deliveries.sent_in(stop_s + MARGIN_S, end_s)
+    sent = int(deliveries.sent_in(start_s, stop_s).sum())
+    lost = int((deliveries.lost & may_meet_fault).sum())
+    datagrams = ((datagrams_s >= start_s) & (datagrams_s < stop_s)).sum()
     return {
         "start_s": start_s,
         "stop_s": stop_s,
         "sent": sent,
         "lost": lost,
         "lost_s": lost / RATE_PPS,
-        "latency_before_ms": latency_of(latency_ms[deliveries.sent_s < start_s - 0.05]),
-        "latency_during_ms": latency_of(latency_ms[meets]),
-        "latency_after_ms": latency_of(latency_ms[deliveries.sent_in(stop_s + 0.05, ends_s)]),
-        "timeline": fault_timeline(deliveries, start_s, ends_s),
-        "datagrams_a_message": float(((datagrams_s >= start_s) & (datagrams_s < stop_s)).sum())
-        / max(1, sent),
+        "latency_before_ms": latency_of(latency_ms[before]),
+        "latency_during_ms": latency_of(latency_ms[may_meet_fault]),
+        "latency_after_ms": latency_of(latency_ms[after]),
+        "timeline": fault_timeline(deliveries, start_s, end_s),
+        "datagrams_a_message": float(datagrams) / max(1, sent),
     }
 
 
 def judge(rows: Rows) -> Verdict:
-    """Each claim over all repetitions: the worst run must keep it; comparisons are of medians."""
+    """Check each claim over all repetitions.
+
+    The worst run must satisfy a bound. Comparisons are of medians.
+    """
     checks = [
         *_ft_drb_checks(rows),
         *_alternative_checks(rows),
         *_comparisons(rows),
         *_crowded_checks(rows),
     ]
-    return verdict_of([*rows, *({"invalid": _impossible(row)} for row in rows)], checks)
+    reasons = [{"invalid": _impossible(row)} for row in rows]
+    return verdict_of([*rows, *reasons], checks)
 
 
 def _impossible(row: Row) -> str | None:
-    """Which figure of a run in a failure is larger than all that it sends, or lasts, or None."""
-    most = dict.fromkeys(("sent", "lost", "escaped"), LASTS_S * RATE_PPS)
-    most |= dict.fromkeys(("lost_s", "port_status_s", "reconfigured_s", "returned_s"), LASTS_S)
-    most |= {"datagrams_a_message": 2.0} | {
-        key: 1e3 * LASTS_S for key in row if key.startswith("latency")
-    }
-    figures = [
-        (key, np.max(row.get(key) or 0))
-        for key in most
-        if row["kind"] != "crowded" or "latency" in key
-    ]
-    wrong = [f"{key} is {figure:g}" for key, figure in figures if figure > 1.1 * most[key]]
-    wrong += [f"{row['link']} failed"] if row.get("link", label_of(LINK)) != label_of(LINK) else []
-    return f"{row['routing']}, {row['kind']}: {wrong[0]}" if wrong else None
+    """Return which figure of a run is larger than anything that the run can have, or None."""
+    problems = []
+    for key, limit in _limits(row).items():
+        figure = np.max(row.get(key) or 0)
+        if figure > 1.1 * limit:
+            problems.append(f"{key} is {figure:g}")
+    link = row.get("link", label_of(LINK))
+    if link != label_of(LINK):
+        problems.append(f"{link} failed")
+    if problems:
+        return f"{row['routing']}, {row['kind']}: {problems[0]}"
+    return None
 
 
-def _of(rows: Rows, routing: str, kind: str) -> list[Row]:
+def _limits(row: Row) -> dict[str, float]:
+    """Return the largest possible value of figures of a row."""
+    limits: dict[str, float] = {}
+    if row["kind"] != "crowded":
+        packets = FAULT_S * RATE_PPS
+        limits.update(dict.fromkeys(("sent", "lost", "escaped"), packets))
+        durations = ("lost_s", "port_status_s", "reconfigured_s", "returned_s")
+        limits.update(dict.fromkeys(durations, FAULT_S))
+        limits["datagrams_a_message"] = 2.0
+    for key in row:
+        if key.startswith("latency"):
+            limits[key] = 1e3 * FAULT_S
+    return limits
+
+
+def _runs_of(rows: Rows, routing: str, kind: str) -> list[Row]:
     return where(rows, routing=routing, kind=kind)
 
 
 def _ft_drb_checks(rows: Rows) -> list[Check]:
-    checks, alone = [], min(row["lost_s"] for row in _of(rows, "single", "down"))
-    for routing in ("ft-drb", "ft-drb, header"):
-        cuts, name = _of(rows, routing, "down"), NAMES[routing]
-        lost = [row["lost_s"] for row in cuts]
-        escaped = [
-            None not in (row["port_status_s"], row["marked_by"]) and row["escaped"] > 0
-            for row in cuts
-        ]
-        checks += [
-            _bound(
-                f"cut: s of packets lost until the escape, {name}",
-                MAX_LOST_S,
-                lost,
-                alone,
-                "on one path",
-            ),
-            _count(f"cut: runs without an escape, {name}", sum(not one for one in escaped)),
-        ]
-    silent = _of(rows, "ft-drb", "blackhole")
-    reported, nothing = (
-        [row["reconfigured_s"] for row in silent],
-        "nothing tells while the fault lasts",
-    )
-    marked = sum(
-        row["marked_by"] != "silence" or row["port_status_s"] is not None for row in silent
-    )
-    ours = [*silent, *_of(rows, "ft-drb", "down"), *_of(rows, "ft-drb, header", "down")]
-    back, never = [row["returned_s"] for row in ours], "never, in the rest of the run"
+    """Return the checks of FT-DRB under both faults."""
+    without_escape_s = min(row["lost_s"] for row in _runs_of(rows, "single", "down"))
     return [
-        *checks,
-        _bound(
+        *_escape_checks(rows, "ft-drb", without_escape_s),
+        *_escape_checks(rows, "ft-drb, header", without_escape_s),
+        *_report_checks(rows),
+    ]
+
+
+def _escape_checks(rows: Rows, routing: str, without_escape_s: float) -> list[Check]:
+    """Check that packets escape from a cut link onto another path.
+
+    Args:
+        rows: All rows.
+        routing: The variant of FT-DRB.
+        without_escape_s: Seconds of packets lost on one path, on which nothing escapes.
+    """
+    lost_s = []
+    without_escape = 0
+    for row in _runs_of(rows, routing, "down"):
+        lost_s.append(row["lost_s"])
+        reported = row["port_status_s"] is not None and row["marked_by"] is not None
+        if not reported or row["escaped"] <= 0:
+            without_escape += 1
+    name = NAMES[routing]
+    return [
+        _at_most(
+            f"cut: s of packets lost until the escape, {name}",
+            MAX_LOST_S,
+            lost_s,
+            without_escape_s,
+            "on one path",
+        ),
+        _none(f"cut: runs without an escape, {name}", without_escape),
+    ]
+
+
+def _report_checks(rows: Rows) -> list[Check]:
+    """Check when FT-DRB notices a silent blackhole, and when it returns to its path."""
+    silent = _runs_of(rows, "ft-drb", "blackhole")
+    reported_otherwise = 0
+    for row in silent:
+        if row["marked_by"] != "silence" or row["port_status_s"] is not None:
+            reported_otherwise += 1
+    all_runs = [
+        *silent,
+        *_runs_of(rows, "ft-drb", "down"),
+        *_runs_of(rows, "ft-drb, header", "down"),
+    ]
+    return [
+        _at_most(
             "silent blackhole: s until missing ACKs tell",
             0.075 + SLACK_S,
-            reported,
-            LASTS_S,
-            nothing,
+            [row["reconfigured_s"] for row in silent],
+            FAULT_S,
+            "nothing tells while the fault lasts",
         ),
-        _count("silent blackhole: runs in which anything but silence reported", marked),
-        _count("packets lost after the source reconfigured", sum_of(ours, "lost_after_reroute")),
-        _bound("s until the stream is back on its path", 0.12 + SLACK_S, back, AFTER_S, never),
+        _none("silent blackhole: runs in which anything but silence reported", reported_otherwise),
+        _none("packets lost after the source reconfigured", sum_of(all_runs, "lost_after_reroute")),
+        _at_most(
+            "s until the stream is back on its path",
+            0.12 + SLACK_S,
+            [row["returned_s"] for row in all_runs],
+            AFTER_S,
+            "never, in the rest of the run",
+        ),
     ]
 
 
 def _alternative_checks(rows: Rows) -> list[Check]:
-    def shares(routing: str, kind: str) -> list[float]:
-        return [row["lost"] / row["sent"] for row in _of(rows, routing, kind)]
-
+    """Return the checks of one path, of the code and of the recomputed route."""
     checks = []
     for kind in ("down", "blackhole"):
-        lost = max(row["lost"] for row in _of(rows, CODED, kind))
+        lost = max(row["lost"] for row in _runs_of(rows, CODED, kind))
         checks += [
             Claim(f"{kind}: share lost on one path")
-            .equal(1.0, min(shares("single", kind)), 0.02)
+            .equal(1.0, min(_lost_fractions(rows, "single", kind)), 0.02)
             .against(0.25, "a quarter of the labels, as on four paths"),
-            _count(f"{kind}: messages not decoded in time, {NAMES[CODED]}", lost),
+            _none(f"{kind}: messages not decoded in time, {NAMES[CODED]}", lost),
         ]
-    return [
-        *checks,
+    checks.append(
         Claim("blackhole: share lost by the recomputed route, which is never told")
-        .equal(0.25, max(shares("recomputed", "blackhole")), 0.02)
-        .against(0.0, "it is told"),
-    ]
+        .equal(0.25, max(_lost_fractions(rows, "recomputed", "blackhole")), 0.02)
+        .against(0.0, "it is told")
+    )
+    return checks
+
+
+def _lost_fractions(rows: Rows, routing: str, kind: str) -> list[float]:
+    return [row["lost"] / row["sent"] for row in _runs_of(rows, routing, kind)]
 
 
 def _comparisons(rows: Rows) -> list[Check]:
-    def less(words: str, other: str, key: str) -> Check:
-        """FT-DRB's median less than that of another routing; of a latency its 95th percentile."""
-        medians = []
-        for routing in ("ft-drb", other):
-            values = [
-                row[key][1] if key == "latency_during_ms" else row[key]
-                for row in _of(rows, routing, "down")
-            ]
-            medians.append(None if None in values else median(values))
-        return _less(
-            f"cut: {words}, FT-DRB against {'FEC' if other == CODED else 'the recomputed route'}",
-            *medians,
-        )
-
+    """Return the checks in which FT-DRB must be better than another routing."""
     return [
-        less("s to reconfigure", "recomputed", "reconfigured_s"),
-        less("packets lost", "recomputed", "lost"),
-        less("95th percentile of latency in ms", CODED, "latency_during_ms"),
-        less("datagrams a message", CODED, "datagrams_a_message"),
+        _compare_medians(rows, "s to reconfigure", "recomputed", "reconfigured_s"),
+        _compare_medians(rows, "packets lost", "recomputed", "lost"),
+        _compare_medians(rows, "95th percentile of latency in ms", CODED, "latency_during_ms"),
+        _compare_medians(rows, "datagrams a message", CODED, "datagrams_a_message"),
     ]
+
+
+def _compare_medians(rows: Rows, description: str, routing: str, key: str) -> Check:
+    """Check that FT-DRB's median under a cut is less than that of another routing.
+
+    Args:
+        rows: All rows.
+        description: Description of the figure.
+        routing: The other routing.
+        key: Name of the figure. Of a latency, the 95th percentile is compared.
+    """
+    other_name = "FEC" if routing == CODED else "the recomputed route"
+    return _less(
+        f"cut: {description}, FT-DRB against {other_name}",
+        _median_under_cut(rows, "ft-drb", key),
+        _median_under_cut(rows, routing, key),
+    )
+
+
+def _median_under_cut(rows: Rows, routing: str, key: str) -> float | None:
+    """Return the median of a figure, or None if a run never reached it."""
+    values = [row[key] for row in _runs_of(rows, routing, "down")]
+    if key == "latency_during_ms":
+        values = [percentile_95 for _, percentile_95 in values]
+    return None if None in values else median(values)
 
 
 def _crowded_checks(rows: Rows) -> list[Check]:
-    spread = _of(rows, "ft-drb, four paths", "crowded")
-    paths = [path for row in spread for path in row["paths"]]
-    off: list[float | None] = [abs(path["share"] - path["predicted_share"]) for path in paths]
-    even = max((abs(0.25 - path["predicted_share"]) for path in paths), default=None)
-    slow = {
-        name: median(row["latency_during_ms"][1] for row in _of(rows, name, "crowded"))
-        for name in CROWDED
-    }
-    bandwidth = "crowded: a path's share off its share of the bandwidth (equation 3.8)"
-    latency = "crowded: 95th percentile of latency in ms, FT-DRB against one path"
+    """Return the checks of streams beside TCP."""
+    four_paths = _runs_of(rows, "ft-drb, four paths", "crowded")
+    differences: list[float | None] = []
+    differences_if_equal = []
+    without_four = 0
+    for row in four_paths:
+        for path in row["paths"]:
+            differences.append(abs(path["share"] - path["predicted_share"]))
+            differences_if_equal.append(abs(0.25 - path["predicted_share"]))
+        if len(row["paths"]) != 4:
+            without_four += 1
+    latency_ms = {name: _median_latency_ms(rows, name) for name in CROWDED}
     return [
-        _bound(bandwidth, 0.08, off or [None], even, "equal shares"),
-        _count(
-            "crowded: runs that do not keep four paths open",
-            sum(len(row["paths"]) != 4 for row in spread),
+        _at_most(
+            "crowded: a path's share off its share of the bandwidth (equation 3.8)",
+            0.08,
+            differences or [None],
+            max(differences_if_equal, default=None),
+            "equal shares",
         ),
-        _less(latency, slow["ft-drb, always"], slow["single"]),
+        _none("crowded: runs that do not keep four paths open", without_four),
+        _less(
+            "crowded: 95th percentile of latency in ms, FT-DRB against one path",
+            latency_ms["ft-drb, always"],
+            latency_ms["single"],
+        ),
     ]
 
 
-def _bound(
+def _median_latency_ms(rows: Rows, routing: str) -> float:
+    """Return the median of the runs' 95th percentiles of latency beside TCP."""
+    runs = _runs_of(rows, routing, "crowded")
+    latency_ms: float = median(row["latency_during_ms"][1] for row in runs)
+    return latency_ms
+
+
+def _at_most(
     name: str, limit: float, measured: Sequence[float | None], rival: float | None, rival_is: str
 ) -> Check:
-    """The worst at most ``limit``; None was never measured, which fails."""
-    worst = max(math.inf if value is None else value for value in measured)
-    return Claim(name).at_most(limit, worst).against(rival, rival_is)
+    """Check that the largest value is at most a limit.
+
+    Args:
+        name: What is compared.
+        limit: The limit.
+        measured: A value per run. None stands for what never happened, and fails.
+        rival: The rival's value.
+        rival_is: Description of the rival.
+    """
+    largest = max(math.inf if value is None else value for value in measured)
+    return Claim(name).at_most(limit, largest).against(rival, rival_is)
 
 
-def _count(name: str, measured: float) -> Check:
+def _none(name: str, measured: float) -> Check:
+    """Check that a count is 0."""
     return Claim(name).count(0, measured, "none: each is counted")
 
 
-def _less(name: str, measured: float | None, than: float | None) -> Check:
-    """Less by a tenth at least; never is more than any figure."""
-    ours = math.inf if measured is None else measured
-    if than is None:
-        return Claim(name).at_most(math.inf, ours).against(None, "the other is never done")
-    return Claim(name).at_most(0.9 * than, ours).against(than, "no less than the other")
+def _less(name: str, measured: float | None, other: float | None) -> Check:
+    """Check that a value is less than another by at least a tenth.
+
+    None stands for what never happened, and is more than any value.
+    """
+    value = math.inf if measured is None else measured
+    if other is None:
+        return Claim(name).at_most(math.inf, value).against(None, "the other is never done")
+    return Claim(name).at_most(0.9 * other, value).against(other, "no less than the other")
 
 
 def figures(rows: Rows) -> Figures:
-    """The first repetition around both faults."""
+    """Draw the first repetition around both faults."""
+    return {
+        "carrier_lost": _draw_fault(rows, "down", "the carrier is lost"),
+        "silent_blackhole": _draw_fault(rows, "blackhole", "packets vanish, the carrier stays"),
+    }
+
+
+def _draw_fault(rows: Rows, kind: FaultKind, description: str) -> object:
     from testbed.metapath.figures import fault_figure
 
-    drawings = {}
-    for caption, kind, words in (
-        ("carrier_lost", "down", "the carrier is lost"),
-        ("silent_blackhole", "blackhole", "packets vanish, the carrier stays"),
-    ):
-        chosen = [row for routing in NAMES for row in _of(rows, routing, kind)[:1]]
-        title = f"Link {label_of(LINK)} of a 4x4 torus: {words}"
-        drawings[caption] = fault_figure(chosen, [NAMES[row["routing"]] for row in chosen], title)
-    return drawings
+    first_runs = []
+    for routing in NAMES:
+        first_runs += _runs_of(rows, routing, kind)[:1]
+    names = [NAMES[row["routing"]] for row in first_runs]
+    title = f"Link {label_of(LINK)} of a 4x4 torus: {description}"
+    return fault_figure(first_runs, names, title)
 
 
 STUDY = Study.of_module(
     __name__,
-    title="FT-DRB on switches beside one path, a recomputed route and a coded stream",
+    title="FT-DRB on switches compared with one path, a recomputed route and a coded stream",
     deviations=(
         "The document simulates; here one pair of a 4x4 torus on Open vSwitch, one link at a time.",
-        "ACKs and notifications are packets; NAC is not run: switches drop packets where routers would block.",
+        "ACKs and notifications are packets; "
+        "NAC is not run: switches drop packets where routers would block.",
     ),
-    answers="Zarza 2011, chapter 3, beside Gabrielyan 2007, chapter 4: packets lost, time to reconfigure, latency; "
-    "equations 3.5 to 3.8 beside TCP",
+    answers="Zarza 2011, chapter 3, beside Gabrielyan 2007, chapter 4: "
+    "packets lost, time to reconfigure, latency; equations 3.5 to 3.8 beside TCP",
     emulation=True,
     chapter=5,
-    signed=("t_s",),  # a window of time begins before its failure
+    # A window of time begins before its failure.
+    signed=("t_s",),
 )

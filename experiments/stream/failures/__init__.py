@@ -1,5 +1,7 @@
-"""Random failures in time: what they cost (Gabrielyan 2007, eq. 21 and 22), and what overlaps make of it (appendix
-G)."""
+"""Studies of random failures in time: what they cost, alone and if they overlap.
 
+The cost is that of Gabrielyan 2007, eq. 21 and 22. Overlapping failures are those of appendix G.
+"""
+
+# The page of docs/replication that describes these studies.
 PAGE = "failures_in_time"
-"""Of docs/replication, in which its studies stand."""

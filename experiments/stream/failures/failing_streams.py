@@ -1,5 +1,7 @@
-"""A stream under Poisson failures of its route's cables, and its row of figures: what the studies of failures in time
-share."""
+"""Streams under Poisson failures of their route's cables, and the rows of their figures.
+
+The studies of failures in time share this module.
+"""
 
 import math
 from dataclasses import asdict, replace
@@ -18,43 +20,66 @@ from testbed.stream.workload import stream_plan
 
 PLAYBACK_S = 1.0
 SIMULATED_PPS = 100.0
-MOST_FAILURES = 50_000
+
+# Limit on the failures of one run, above that of any study.
+MAX_FAILURES = 50_000
 
 
 def failing_plan(
     point: Row, stream: StreamParameters | None = None
 ) -> tuple[StreamPlan, PoissonFaults]:
-    """``failures_an_hour``: of all loaded cables together, each of ``lasts_s``. The same point gives the same failures.
+    """Return a stream with random failures. The same point has the same failures.
 
-    Symbols are small where none are requested, as the simulator carries them all the same.
+    Args:
+        point: The network, source, sink and seed; ``failures_an_hour`` of all loaded cables
+            together; the duration of each failure (``lasts_s``) and of the stream
+            (``duration_s``); and possibly ``layers`` (0: all).
+        stream: The stream. None: 100 packets per second, with small symbols, because the simulator
+            transfers their content too.
+
+    Returns:
+        The plan, and the failures as a Poisson process.
     """
-    stream = stream or StreamParameters(
-        rate_pps=SIMULATED_PPS, playback_s=PLAYBACK_S, symbol_bytes=16
-    )
-    settings = vars(stream) | {
+    if stream is None:
+        stream = StreamParameters(rate_pps=SIMULATED_PPS, playback_s=PLAYBACK_S, symbol_bytes=16)
+    settings = {
+        **vars(stream),
         "layers": point.get("layers") or None,
         "faults": (),
         "seed": point["seed"],
     }
     plan = stream_plan(point["network"], point["source"], point["sink"], **settings)
     rate_per_s = point["failures_an_hour"] / 3600 / len(loaded_cables(plan))
-    faults = PoissonFaults(rate_per_s=rate_per_s, lasts_s=point["lasts_s"], most=MOST_FAILURES)
+    faults = PoissonFaults(rate_per_s=rate_per_s, lasts_s=point["lasts_s"], most=MAX_FAILURES)
     plan = replace(plan, duration_s=point["duration_s"])
     return replace(plan, faults=random_faults(plan, faults)), faults
 
 
 def cost_figures(plan: StreamPlan, run: StreamMeasurements) -> Results:
-    """``failure_costs``, how many packets a second are sent at rest (P), and how often the sender had to
-    estimate."""
+    """Return the costs of a run's failures.
+
+    Returns:
+        The figures of ``failure_costs``; ``rest_pps``, the packet rate in the steady state (P); and
+        ``estimates``, how often the sender had to estimate a loss.
+    """
     costs = failure_costs(RunFacts(plan, run))
-    at_rest = costs["block_packets"] * plan.stream.rate_pps / plan.stream.source_packets
-    estimates = sum(event["speaker"] == "estimate" for event in run.counters.get(DIAGNOSES, ()))
-    return {**costs, "rest_pps": at_rest, "estimates": estimates}
+    rest_pps = costs["block_packets"] * plan.stream.rate_pps / plan.stream.source_packets
+    estimates = 0
+    for event in run.counters.get(DIAGNOSES, ()):
+        if event["speaker"] == "estimate":
+            estimates += 1
+    return {**costs, "rest_pps": rest_pps, "estimates": estimates}
 
 
 def campaign_row(session: StreamJudgement) -> tuple[Results, Results]:
-    """What every packet's prediction came to in a run in which failures overlap or nodes move, in short and all of it.
-    ValueError of a run in which neither did."""
+    """Compare the packets of a run with their predictions, if failures overlap or nodes move.
+
+    Returns:
+        The figures of a row, and all figures.
+
+    Raises:
+        ValueError: Neither did failures overlap nor nodes move.
+    """
     campaign = session.analysis.epochs_result
     if session.analysis.theory.faults_alone:
         raise ValueError("no failures overlapped; take a higher rate or a longer run")
@@ -69,20 +94,32 @@ def campaign_row(session: StreamJudgement) -> tuple[Results, Results]:
     return row, asdict(campaign)
 
 
-def predictions_check(name: str, why: str, rows: Rows, more: str) -> Check:
-    """No check of the runs' own failed; ``why`` there is no rival, ``more`` to be said."""
-    failed = [name for row in rows for name in row["failed"]]
-    wrong, packets = (sum_of(rows, key) for key in ("wrong_packets", "packets"))
-    said = f"{wrong:.0f} of {packets:.0f} packets fared otherwise; {more}"
-    said += f"; failed: {', '.join(failed)}" if failed else ""
-    return Claim(name).count(0, len(failed), why).noting(said).of(packets + len(failed))
+def predictions_check(name: str, why: str, rows: Rows, remark: str) -> Check:
+    """Check that no check of the runs themselves failed.
+
+    Args:
+        name: Name of the check.
+        why: Why there is no rival.
+        rows: The rows of the runs.
+        remark: A remark for people.
+    """
+    failed = []
+    for row in rows:
+        failed += row["failed"]
+    packets = sum_of(rows, "packets")
+    detail = f"{sum_of(rows, 'wrong_packets'):.0f} of {packets:.0f} packets fared otherwise"
+    detail += f"; {remark}"
+    if failed:
+        detail += f"; failed: {', '.join(failed)}"
+    return Claim(name).count(0, len(failed), why).noting(detail).of(packets + len(failed))
 
 
 def expected_mean(rows: Rows, key: str) -> float:
-    """Of what ``expected_redundancy`` said, over the rows."""
+    """Return the mean over the rows of a figure of ``expected_redundancy``."""
     return mean_of([row["expected"] for row in rows], key)
 
 
 def chance_spread(rows: Rows) -> float:
-    """Standard deviation of the mean of what is expected, by chance."""
-    return math.sqrt(sum(row["expected"]["spread"] ** 2 for row in rows)) / len(rows)
+    """Return the standard deviation of the mean redundancy, because failures are random."""
+    variances = [row["expected"]["spread"] ** 2 for row in rows]
+    return math.sqrt(sum(variances)) / len(rows)

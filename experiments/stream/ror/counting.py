@@ -1,63 +1,102 @@
-"""How many packets a block must have, counted: from the packet logs of sender and receiver, and nothing else.
+"""Counts the packets that a block must have, from the packet logs of sender and receiver alone.
 
-It imports nothing that computes a block size (a contract of pyproject.toml): what the sender's policy claims is held
-against these counts. ``tail`` is equation 25 of Gabrielyan 2007 once more, by scipy.
+The module imports nothing that computes a block size (a contract in pyproject.toml), because the
+block sizes of the sender's policy are compared with these counts. ``tail`` is equation 25 of
+Gabrielyan 2007, computed by scipy.
 """
 
 import numpy as np
-from scipy.special import bdtr  # as scipy.stats has it, which takes most of a second to import
+
+# The same function as in scipy.stats, which takes most of a second to import.
+from scipy.special import bdtr
 
 from testbed.stream.measurements import BoolArray, IntArray, StreamMeasurements
 
+# Packets count from this time after the failure on.
 SETTLED_S = 0.05
-"""After the failure, before packets count."""
 
 
 def arrived_in_order(run: StreamMeasurements, size: int) -> BoolArray:
-    """Shape (packets,): whether each packet of the blocks that were sent whole, with ``size`` packets, after the run's
-    failure arrived; in the order of their blocks and symbols, which is that of their labels."""
-    sent, order = run.sent, np.lexsort((run.sent.symbol, run.sent.block))
-    packets = np.bincount(sent.block)
-    packets[np.unique(sent.block[sent.time_s < run.faults[0].start_s + SETTLED_S])] = 0
-    whole = packets[sent.block[order]] == size
-    return np.isin(sent.key[order][whole], run.received.key)
+    """Return whether each packet arrived, in the order of blocks and symbols.
+
+    This is also the order of labels. Only packets of blocks count that were sent completely, with
+    ``size`` packets, after the run's failure.
+    """
+    sent = run.sent
+    order = np.lexsort((sent.symbol, sent.block))
+    packets_by_block = np.bincount(sent.block)
+    early = sent.time_s < run.faults[0].start_s + SETTLED_S
+    packets_by_block[np.unique(sent.block[early])] = 0
+    complete = packets_by_block[sent.block[order]] == size
+    return np.isin(sent.key[order][complete], run.received.key)
 
 
 def packets_needed(arrived: BoolArray, m: int) -> IntArray:
-    """Shape (starts,): from each packet on, how many must be sent until ``m`` have arrived; as long as so many did."""
-    came = np.flatnonzero(arrived)
+    """Return how many packets must be sent until ``m`` have arrived, from each packet on.
+
+    The result ends where fewer than ``m`` of the remaining packets arrived.
+    """
+    arrivals = np.flatnonzero(arrived)
     start = np.arange(len(arrived))
-    last = np.searchsorted(came, start) + m - 1
-    known = last < len(came)
-    return np.asarray(came[last[known]] - start[known] + 1)
+    last = np.searchsorted(arrivals, start) + m - 1
+    enough = last < len(arrivals)
+    return np.asarray(arrivals[last[enough]] - start[enough] + 1)
 
 
 def fewest_packets(needed: IntArray, error_rate: float) -> int:
-    """The least block size that falls short from no more than that share of the starts."""
+    """Return the smallest block size that is too small for at most a fraction of the blocks.
+
+    Args:
+        needed: The packets that are needed from each packet on.
+        error_rate: The fraction.
+    """
     return int(np.quantile(needed, 1 - error_rate, method="inverted_cdf"))
 
 
 def short_blocks(arrived: BoolArray, size: int, m: int) -> tuple[int, int]:
-    """Of blocks of ``size`` packets laid over the packets from the first on: how many had fewer than ``m`` arrive, and
-    how many there are."""
+    """Divide the packets into blocks, and count those of which fewer than ``m`` packets arrived.
+
+    Args:
+        arrived: Whether each packet arrived.
+        size: Packets per block.
+        m: Packets that are enough to decode a block.
+
+    Returns:
+        The number of short blocks, and of all blocks.
+    """
     blocks = len(arrived) // size
-    came = arrived[: blocks * size].reshape(blocks, size).sum(axis=1)
-    return int((came < m).sum()), blocks
+    arrivals = arrived[: blocks * size].reshape(blocks, size).sum(axis=1)
+    return int((arrivals < m).sum()), blocks
 
 
 def weighted_short_blocks(
     arrived: BoolArray, size: int, m: int, lost: float, load: float
 ) -> tuple[float, float]:
-    """Which share of blocks would have fewer than ``m`` packets arrive if the share ``load`` of all packets were lost,
-    estimated from packets of which the share ``lost`` was (likelihood ratios), and its standard error."""
+    """Estimate the fraction of short blocks at another loss rate, by likelihood ratios.
+
+    Args:
+        arrived: Whether each packet arrived.
+        size: Packets per block.
+        m: Packets that are enough to decode a block.
+        lost: Loss rate of ``arrived``.
+        load: Loss rate for which the fraction is estimated.
+
+    Returns:
+        The fraction of blocks with fewer than ``m`` packets, and its standard error.
+    """
     blocks = len(arrived) // size
-    gone = size - arrived[: blocks * size].reshape(blocks, size).sum(axis=1)
-    ratio = gone * np.log(load / lost) + (size - gone) * np.log((1 - load) / (1 - lost))
-    weights = np.where(size - gone < m, np.exp(ratio), 0.0)
+    losses = size - arrived[: blocks * size].reshape(blocks, size).sum(axis=1)
+    log_ratio = losses * np.log(load / lost) + (size - losses) * np.log((1 - load) / (1 - lost))
+    weights = np.where(size - losses < m, np.exp(log_ratio), 0.0)
     return float(weights.mean()), float(weights.std(ddof=1) / np.sqrt(blocks))
 
 
 def tail(m: int, n: int, loss: float) -> float:
-    """The probability that fewer than ``m`` of ``n`` packets arrive, each lost with probability ``loss`` (equation
-    25)."""
+    """Return the probability that fewer than ``m`` of ``n`` packets arrive (equation 25).
+
+    Args:
+        m: Packets that are enough.
+        n: Packets that are sent.
+        loss: Probability that a packet is lost.
+    """
     return float(bdtr(m - 1, n, 1 - loss)) if m <= n else 1.0

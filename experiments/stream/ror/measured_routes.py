@@ -1,11 +1,13 @@
-"""ROR of one route measured on packets, as a row; the networks, label orders and rows' arithmetic that the studies of
-ROR share."""
+"""Measures ROR of one route on packets, and computes with the rows of routes.
+
+The networks and orders of labels that the studies of ROR share are defined here too.
+"""
 
 import itertools
 import math
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 
 from experiments.stream.networks import NETWORKS, Ends
 from testbed.errors import InvalidRunError
@@ -14,6 +16,7 @@ from testbed.model.studies import Results, Row, Rows, repeated
 from testbed.routing.baselines import are_disjoint
 from testbed.stream.fabric import open_fabric
 from testbed.stream.judgement.analysis import Analysis
+from testbed.stream.judgement.fault_figures import FaultResult
 from testbed.stream.judgement.streams import StreamJudgement
 from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import WARM_UP_S, EachLink, protectable_links
@@ -28,84 +31,131 @@ from testbed.stream.workload import stream_plan
 from topologies import load_network
 
 LABELS = ("stratified", "random")
+
+# Precision of the loss of each link. ROR is computed from blocks, not from losses, so that short
+# failures are enough.
 PRECISION = {"simulator": 0.03, "emulation": 0.05}
-"""Of each link's loss: blocks are counted, not losses, so that short failures suffice."""
+
+# Number of nodes of the mobile networks, and networks of each size.
 SIZES = (40, 60, 80, 100, 115)
 EACH_SIZE = 6
-MOST_LINKS = {"simulator": 16, "emulation": 8}
-"""Links of a route that fail, spread evenly over the order by load: a run on switches then takes twenty seconds."""
+
+# Links of a route that fail, spread evenly over the order by load. A run on switches then takes
+# twenty seconds.
+MAX_LINKS = {"simulator": 16, "emulation": 8}
+
 RATE_PPS = {"simulator": 1000.0, "emulation": 500.0}
+
+# Small, so that no link is full if a route with few paths needs ten times the packets. ROR does not
+# depend on it.
 SYMBOL_BYTES = 16
-"""Small, so that no link is filled where a route of few paths calls for ten times the packets. ROR does not depend on
-it."""
+
 PLAYBACK_S = {"simulator": 0.3, "emulation": 0.4}
+
+# Duration of the failure of a link that carries everything.
+CUT_S = 0.6
+
+# Load above which the sender must find the failed cable.
+HEAVY_LOAD = 1 / 200
+
 ATTEMPTS = 3
 Z95 = 1.96
 
-
-MOST_16 = (
+# A deviation of the studies in the simulator.
+SAMPLED_LINKS = (
     "At most 16 links of a route fail, spread evenly over the order by load; "
-    "what they are off is scaled up to all links."
+    "their differences are scaled up to all links."
 )
-"""How the studies in virtual time deviate."""
 
 
 def mobile_networks(seed: int, sizes: Sequence[int] = SIZES, each: int = EACH_SIZE) -> list[Ends]:
-    """``each`` mobile networks of every size, from n0 to the last node; sizes take turns, so that a study that is cut
-    short has measured some of all. Seeds whose ends no two separate paths join are left out: ROR of every route is
-    infinite there."""
-    drawn = [list(itertools.islice(_both_directions(nodes, seed), each)) for nodes in sizes]
-    return [ends for turn in zip(*drawn, strict=True) for ends in turn]
+    """Return mobile networks of every size, from n0 to the last node.
+
+    Sizes take turns, so that a study that is stopped early has measured some of all sizes. Networks
+    without two separate paths are left out, because ROR of every route is infinite there.
+
+    Args:
+        seed: Seed of the first network of each size.
+        sizes: Numbers of nodes.
+        each: Number of networks of each size.
+    """
+    by_size = [itertools.islice(_networks_of_size(nodes, seed), each) for nodes in sizes]
+    networks: list[Ends] = []
+    for turn in zip(*by_size, strict=True):
+        networks += turn
+    return networks
 
 
-def _both_directions(nodes: int, seed: int) -> Iterator[Ends]:
+def _networks_of_size(nodes: int, seed: int) -> Iterator[Ends]:
+    source = "n0"
+    sink = f"n{nodes - 1}"
     for number in itertools.count(seed):
-        name, source, sink = f"manet:nodes={nodes},seed={number}", "n0", f"n{nodes - 1}"
+        name = f"manet:nodes={nodes},seed={number}"
         if are_disjoint(load_network(name), source, sink, 2):
             yield name, source, sink
 
 
 def measure_route(point: Row, fabric: str = "simulator") -> Results:
-    """The row of a route: ``point`` has network, source, sink, labels, seed, either ``layers`` (0: all) or ``method``,
-    and ``most_links`` where it is not the fabric's.
+    """Measure ROR of one route.
 
-    ``links`` of the ``of_links`` that do not carry everything failed in turn; ROR figures are their sums, but for
-    ``whole``, which is predicted for all. ``spread``: standard deviation of what a link is off. ``astray``: what links
-    are off, summed without sign, and ``astray_rival``: what they would be off if each were answered with the next one's
-    block size. ``forced`` links carry everything; while ``forced_open`` of them were down something arrived all the
-    same. ``beyond``: links that ask for more packets than a block can have.
+    Links that do not carry everything fail in turn, and then the links that do.
+
+    Args:
+        point: The network, source, sink, labels and seed; ``layers`` (0: all) or ``method``; and
+            ``most_links`` if it is not that of the fabric.
+        fabric: "simulator" or "emulation".
+
+    Returns:
+        ``of_links`` do not carry everything, and ``links`` of them failed. Figures of ROR are sums
+        over the links that failed; ``whole`` is predicted for all. ``spread`` is the standard
+        deviation of the difference of a link from its prediction. ``astray`` is the sum of the
+        absolute differences, and ``astray_rival`` what it would be if each failure were answered
+        with the next one's block size. ``forced`` links carry everything; something arrived while
+        ``forced_open`` of them were down. ``beyond`` is the number of links that need more packets
+        than a block can have.
     """
-    faults = EachLink(precision=PRECISION[fabric], most=point.get("most_links", MOST_LINKS[fabric]))
-    settings = {key: point[key] for key in ("labels", "seed", "method") if key in point}
-    settings |= {
-        "layers": point.get("layers") or None,
-        "faults": faults,
-        "hold_s": 0.3,
-        "symbol_bytes": SYMBOL_BYTES,
-    }
-    settings |= {"rate_pps": RATE_PPS[fabric], "playback_s": PLAYBACK_S[fabric]}
-    plan = stream_plan(point["network"], point["source"], point["sink"], **settings)
-    forced = [i for i in plan.forward.loaded if plan.forward.load(i) == 1]
-    finite = protectable_links(plan)
-    row = (
-        _finite_part(_session(plan, fabric).analysis, plan.stream.source_packets)
-        if finite
-        else dict(_NOTHING)
-    )
-    cut = _session(_with_failures_of(plan, forced), fabric).analysis.faults if forced else ()
-    sizes = _predicted_sizes(plan, finite)
-    whole = sum(size / block_size_policy(plan).base - 1 for size in sizes)
-    row |= {"whole": whole, "of_links": len(finite), "forced": len(forced)}
-    row |= {
-        "beyond": sum(size > MAX_SYMBOLS for size in sizes),
-        "forced_open": sum(f.measured_loss != 1 for f in cut),
-    }
+    plan = _route_plan(point, fabric)
+    finite_links = protectable_links(plan)
+    row = dict(_NOTHING)
+    if finite_links:
+        row = _finite_part(_session(plan, fabric).analysis, plan.stream.source_packets)
+    forced_links = [link for link in plan.forward.loaded if plan.forward.load(link) == 1]
+    forced_faults: Sequence[FaultResult] = ()
+    if forced_links:
+        forced_faults = _session(_with_failures_of(plan, forced_links), fabric).analysis.faults
+    base = block_size_policy(plan).base
+    sizes = _predicted_sizes(plan, finite_links)
+    row["whole"] = sum(size / base - 1 for size in sizes)
+    row["of_links"] = len(finite_links)
+    row["forced"] = len(forced_links)
+    row["beyond"] = sum(size > MAX_SYMBOLS for size in sizes)
+    row["forced_open"] = sum(fault.measured_loss != 1 for fault in forced_faults)
     return {key: round(value, 9) for key, value in row.items()}
 
 
+def _route_plan(point: Row, fabric: str) -> StreamPlan:
+    max_links = point.get("most_links", MAX_LINKS[fabric])
+    settings = {key: point[key] for key in ("labels", "seed", "method") if key in point}
+    return stream_plan(
+        point["network"],
+        point["source"],
+        point["sink"],
+        **settings,
+        layers=point.get("layers") or None,
+        faults=EachLink(precision=PRECISION[fabric], most=max_links),
+        hold_s=0.3,
+        symbol_bytes=SYMBOL_BYTES,
+        rate_pps=RATE_PPS[fabric],
+        playback_s=PLAYBACK_S[fabric],
+    )
+
+
 def _predicted_sizes(plan: StreamPlan, links: Sequence[int]) -> list[int]:
-    """The block size of equation 23 for each of these links, for the labels that its cable carries either way; none
-    where nothing helps."""
+    """Return the block size of equation 23 for each link.
+
+    The labels are those that the link's cable carries in both directions. Links for which no block
+    size helps are left out.
+    """
     base = block_size_policy(plan).base
     size_of = exact_block_size(plan)
     sizes = []
@@ -116,107 +166,189 @@ def _predicted_sizes(plan: StreamPlan, links: Sequence[int]) -> list[int]:
 
 
 def carried(rows: Rows) -> list[Row]:
-    """Rows of the routes that a Reed-Solomon code can carry: no link of theirs asks for more than 255 packets a
-    block."""
+    """Return the rows of routes that a Reed-Solomon code can carry.
+
+    None of their links needs more than 255 packets per block.
+    """
     return [row for row in rows if not row.get("beyond", 0)]
 
 
 def beyond_notes(rows: Rows) -> list[str]:
-    """Which routes are left out because the code cannot carry them."""
-    beyond = [row for row in rows if row.get("beyond", 0)]
-    left = [
-        f"{row['network']} ({row.get('method', row.get('layers'))}, {row['labels']} labels)"
-        for row in beyond
+    """Return a note that names the routes that the code cannot carry, if there are any."""
+    routes = []
+    for row in rows:
+        if row.get("beyond", 0):
+            routing = row.get("method", row.get("layers"))
+            routes.append(f"{row['network']} ({routing}, {row['labels']} labels)")
+    if not routes:
+        return []
+    return [
+        f"left out, because a link of theirs asks for more than {MAX_SYMBOLS} packets a block: "
+        f"{', '.join(routes)}"
     ]
-    why = f"left out, because a link of theirs asks for more than {MAX_SYMBOLS} packets a block: {', '.join(left)}"
-    return [why] if left else []
 
 
 def _with_failures_of(plan: StreamPlan, links: Sequence[int]) -> StreamPlan:
-    """The links down for 0.6 s each, one after another."""
-    lasts_s, every_s = 0.6, 0.6 + plan.stream.recovery_s
-    starts = [WARM_UP_S + k * every_s for k in range(len(links))]
-    ids = [plan.network.links[i].id for i in links]
-    faults = tuple(
-        Fault(link=i, start_s=at, stop_s=at + lasts_s) for i, at in zip(ids, starts, strict=True)
-    )
-    return replace(
-        plan, faults=faults, duration_s=WARM_UP_S + len(links) * every_s + plan.stream.playback_s
-    )
+    """Return the plan with failures of these links, one after another."""
+    interval_s = CUT_S + plan.stream.recovery_s
+    faults = []
+    for number, link in enumerate(links):
+        start_s = WARM_UP_S + number * interval_s
+        link_id = plan.network.links[link].id
+        faults.append(Fault(link=link_id, start_s=start_s, stop_s=start_s + CUT_S))
+    duration_s = WARM_UP_S + len(links) * interval_s + plan.stream.playback_s
+    return replace(plan, faults=tuple(faults), duration_s=duration_s)
 
 
 def _session(plan: StreamPlan, fabric: str) -> StreamJudgement:
-    """On switches a run is repeated where the machine could not keep up, or where counting leaves more open than is
-    allowed."""
-    if fabric == "simulator":
+    """Run and judge a plan.
+
+    A run on switches is repeated if the machine could not keep up, or if the error of counting
+    complete blocks is too large.
+
+    Raises:
+        InvalidRunError: All attempts were invalid.
+    """
+
+    def run_once() -> StreamJudgement:
         return run_and_judge(plan, open_fabric(fabric))
-    session = repeated(lambda: run_and_judge(plan, open_fabric(fabric)), _reason, ATTEMPTS - 1)
-    if (reason := _reason(session)) is not None:
+
+    if fabric == "simulator":
+        return run_once()
+    session = repeated(run_once, _invalid_reason, ATTEMPTS - 1)
+    reason = _invalid_reason(session)
+    if reason is not None:
         raise InvalidRunError(
             f"{plan.network.name}, {plan.method}: {reason}, {ATTEMPTS} times in a row; repeat it"
         )
     return session
 
 
-def _reason(session: StreamJudgement) -> str | None:
-    """Why a run says nothing."""
+def _invalid_reason(session: StreamJudgement) -> str | None:
+    """Return why a run is invalid, or None."""
+    if session.verdict.invalid:
+        return session.verdict.invalid
     ror = session.analysis.ror
-    open_to, limit = Z95 * ror.error, ror.tolerance
-    left_open = (
-        f"counting blocks leaves {open_to:.2f} of ROR open (limit {limit:.2f})"
-        if open_to > limit
-        else None
-    )
-    return session.verdict.invalid or left_open
+    half_width = Z95 * ror.error
+    if half_width > ror.tolerance:
+        return f"counting blocks leaves {half_width:.2f} of ROR open (limit {ror.tolerance:.2f})"
+    return None
 
 
+# The row of a route on which every link carries everything.
 _NOTHING = {
-    **dict.fromkeys(
-        ("predicted", "measured", "tolerance", "error", "spread", "astray", "astray_rival"), 0.0
-    ),
-    **dict.fromkeys(
-        ("links", "unanswered", "steady_blocks", "undecodable", "heavy", "right", "wrong"), 0
-    ),
+    "predicted": 0.0,
+    "measured": 0.0,
+    "tolerance": 0.0,
+    "error": 0.0,
+    "spread": 0.0,
+    "astray": 0.0,
+    "astray_rival": 0.0,
+    "links": 0,
+    "unanswered": 0,
+    "steady_blocks": 0,
+    "undecodable": 0,
+    "heavy": 0,
+    "right": 0,
+    "wrong": 0,
 }
 
 
+@dataclass(frozen=True)
+class _AnsweredFault:
+    """A fault that the sender has answered.
+
+    Attributes:
+        sent: Packets per block that were sent.
+        size: Packets per block that are predicted.
+    """
+
+    sent: float
+    size: float
+
+
 def _finite_part(analysis: Analysis, m: int) -> Results:
+    """Return the figures of the links that do not carry everything.
+
+    Args:
+        analysis: The analysis of the run.
+        m: Source packets per block.
+    """
     base = analysis.theory.policy.base
-    # by name: links of one load fail one after another, and the next one's block size would often be the link's own
-    by_name = sorted(analysis.faults, key=lambda fault: fault.link)
-    counted = [(f, n) for f in by_name if (n := f.predicted_block_size) is not None]
-    reported = [(m * f.sent_per_source, n) for f, n in counted if f.sent_per_source is not None]
-    after = [n for _, n in reported[1:] + reported[:1]]
-    off = [(sent - n) / base for sent, n in reported]
-    heavy = [f for f, _ in counted if f.predicted_loss > 1 / 200]
-    named = [fault.diagnosis for fault in heavy if fault.diagnosis is not None]
+    # Sorted by name. In their order in time, links of equal load are neighbours, and the next
+    # fault's block size would often be the fault's own.
+    faults = sorted(analysis.faults, key=lambda fault: fault.link)
+    counted: list[FaultResult] = []
+    answered: list[_AnsweredFault] = []
+    steady_blocks = 0
+    for fault in faults:
+        size = fault.predicted_block_size
+        if size is None:
+            continue
+        counted.append(fault)
+        if size > base:
+            steady_blocks += fault.steady_blocks
+        if fault.sent_per_source is not None:
+            answered.append(_AnsweredFault(m * fault.sent_per_source, size))
     return {
         "predicted": analysis.ror.predicted,
         "measured": analysis.ror.measured,
         "tolerance": analysis.ror.tolerance,
         "error": analysis.ror.error,
-        "spread": statistics.stdev(off) if len(off) > 1 else 0.0,
-        "astray": sum(map(abs, off)),
-        "astray_rival": sum(abs(other - n) for (_, n), other in zip(reported, after, strict=True))
-        / base,
+        **_differences(answered, base),
         "links": len(counted),
-        "unanswered": len(counted) - len(reported),
-        "steady_blocks": sum(f.steady_blocks for f, n in counted if n > base),
-        "undecodable": sum(f.undecodable_blocks for f, _ in counted),
-        "heavy": len(heavy),
-        "right": sum(one.right for one in named),
-        "wrong": sum(one.certain and not one.right for one in named),
+        "unanswered": len(counted) - len(answered),
+        "steady_blocks": steady_blocks,
+        "undecodable": sum(fault.undecodable_blocks for fault in counted),
+        **_diagnoses(counted),
     }
+
+
+def _differences(answered: Sequence[_AnsweredFault], base: int) -> Results:
+    """Return the differences of links from their predictions, over the block size at rest."""
+    differences = [(fault.sent - fault.size) / base for fault in answered]
+    rival = 0.0
+    for number, fault in enumerate(answered):
+        next_fault = answered[(number + 1) % len(answered)]
+        rival += abs(next_fault.size - fault.size)
+    return {
+        "spread": statistics.stdev(differences) if len(differences) > 1 else 0.0,
+        "astray": sum(map(abs, differences)),
+        "astray_rival": rival / base,
+    }
+
+
+def _diagnoses(faults: Sequence[FaultResult]) -> Results:
+    """Count the heavy links that failed, and the sender's right and certain wrong diagnoses."""
+    heavy = 0
+    right = 0
+    wrong = 0
+    for fault in faults:
+        if fault.predicted_loss <= HEAVY_LOAD:
+            continue
+        heavy += 1
+        diagnosis = fault.diagnosis
+        if diagnosis is None:
+            continue
+        if diagnosis.right:
+            right += 1
+        elif diagnosis.certain:
+            wrong += 1
+    return {"heavy": heavy, "right": right, "wrong": wrong}
 
 
 @dataclass(frozen=True)
 class RouteRor:
-    """ROR of whole routes: one's, or the mean over several. ``uncertainty``: half width of the measured one's 95 %
-    interval.
+    """ROR of one route, or the mean over several.
 
-    Where a sample of links failed, what they were off is scaled up to all links and added to what is predicted for all.
-    The interval has what counting whole blocks leaves open and, of a sample, what the links that did not fail may be
-    off.
+    If only some links failed, their difference from the prediction is scaled up to all links, and
+    added to the ROR that is predicted for all.
+
+    Attributes:
+        predicted: Predicted ROR.
+        measured: Measured ROR.
+        uncertainty: Half the width of the 95 % interval of measured ROR. It contains the error of
+            counting complete blocks, and that of the links that did not fail.
     """
 
     predicted: float
@@ -225,50 +357,69 @@ class RouteRor:
 
 
 def route_ror(row: Row) -> RouteRor:
-    """The finite part: over the links that do not carry everything. A route that has none of them costs nothing
-    there."""
-    failed, of = row["links"], row["of_links"]
+    """Return ROR over the links that do not carry everything; 0 if all links do."""
+    failed = row["links"]
+    links = row["of_links"]
     if not failed:
         return RouteRor(0.0, 0.0, 0.0)
-    chosen, off = (
-        row["spread"] * math.sqrt(failed * (1 - failed / of)),
-        row["measured"] - row["predicted"],
+    scale = links / failed
+    sampling_error = row["spread"] * math.sqrt(failed * (1 - failed / links))
+    difference = row["measured"] - row["predicted"]
+    return RouteRor(
+        predicted=row["whole"],
+        measured=row["whole"] + scale * difference,
+        uncertainty=Z95 * links / failed * math.hypot(row["error"], sampling_error),
     )
-    uncertainty = Z95 * of / failed * math.hypot(row["error"], chosen)
-    return RouteRor(row["whole"], row["whole"] + of / failed * off, uncertainty)
 
 
 def mean_ror(rows: Rows) -> RouteRor:
-    """The mean over routes, one or more."""
-    predicted, measured, uncertainty = zip(*(astuple(route_ror(row)) for row in rows), strict=True)
+    """Return the mean ROR over one or more routes."""
+    routes = list(map(route_ror, rows))
+    uncertainties = [ror.uncertainty for ror in routes]
     return RouteRor(
-        sum(predicted) / len(rows), sum(measured) / len(rows), math.hypot(*uncertainty) / len(rows)
+        predicted=sum(ror.predicted for ror in routes) / len(routes),
+        measured=sum(ror.measured for ror in routes) / len(routes),
+        uncertainty=math.hypot(*uncertainties) / len(routes),
     )
 
 
 def allowed(labels: str, predicted: float) -> float:
-    """What a measured ROR, or a difference of two, may be off: 0.05 or 2 % with stratified labels, 0.1 or 5 % with
-    random ones."""
-    least, share = (0.05, 0.02) if labels == "stratified" else (0.1, 0.05)
-    return max(least, share * abs(predicted))
+    """Return the largest accepted difference of a measured ROR from the predicted one.
+
+    It is 0.05 or 2 % with stratified labels, and 0.1 or 5 % with random ones.
+
+    Args:
+        labels: The order of labels.
+        predicted: The predicted ROR, or the predicted difference of two.
+    """
+    if labels == "stratified":
+        return max(0.05, 0.02 * abs(predicted))
+    return max(0.1, 0.05 * abs(predicted))
 
 
 def route_allowed(row: Row) -> float:
-    """That over the links that failed, without what a run's own verdict allows more (where a block would need over 255
-    packets)."""
+    """Return ``allowed`` for the links that failed.
+
+    The verdict of the run itself allows more if a block would need over 255 packets.
+    """
     return allowed(row["labels"], row["predicted"])
 
 
 def off_in_tolerances(row: Row) -> float:
-    """How far what was measured lies off, over the links that failed."""
+    """Return the difference of measured from predicted ROR of the links that failed.
+
+    The unit is ``route_allowed``.
+    """
     return float(abs(row["measured"] - row["predicted"]) / route_allowed(row))
 
 
 def study_networks(quick: bool, seed: int) -> list[Ends]:
-    """Swiss-T1, NSFNET and thirty mobile networks; quick: and one."""
-    return list(NETWORKS) if quick else [*NETWORKS[:2], *mobile_networks(seed)]
+    """Return Swiss-T1, NSFNET and thirty mobile networks (``quick``: one)."""
+    if quick:
+        return list(NETWORKS)
+    return [*NETWORKS[:2], *mobile_networks(seed)]
 
 
 def measure_on_switches(point: Row) -> Results:
-    """One run on switches, repeated where the machine could not keep up."""
+    """Measure ROR of one route on switches."""
     return measure_route(point, "emulation")

@@ -1,7 +1,7 @@
-"""Is the order of routing methods by measured ROR the predicted one? The rival of an order is the swapped order.
+"""Checks of the order of routing methods by measured ROR. The rival is the swapped order.
 
-An infinite ROR stands above every finite one: predicted where a link carries everything, measured where nothing arrives
-while such a link is down. Two infinite ones have no order.
+An infinite ROR is above every finite one. It is predicted if a link carries everything, and
+measured if nothing arrives while such a link is down. Two infinite ones have no order.
 """
 
 import itertools
@@ -19,17 +19,27 @@ from experiments.stream.ror.measured_routes import (
 )
 from experiments.stream.ror.sender_checks import sender_checks
 from testbed.model.studies import Check, Claim, Results, Row, Rows, Verdict, sum_of, where
-from testbed.report.drawing.charts import draw_bars
+from testbed.report.drawing.charts import Figure, draw_bars
 
 METHODS = ("single", "disjoint-2", "ecmp", "max-flow", "capillary", "least-fec:0.05")
-MEASURE = "capillary"
-"""The method that the others are set beside."""
+
+# The method with which the others are compared.
+REFERENCE = "capillary"
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two methods on one network: ``predicted`` and ``measured`` are ROR of ``a`` less that of ``b``, perhaps
-    infinite."""
+    """Two methods on one network.
+
+    Attributes:
+        network: The network.
+        a: The first method.
+        b: The second method.
+        predicted: Predicted ROR of ``a`` minus that of ``b``, possibly infinite.
+        measured: Measured ROR of ``a`` minus that of ``b``, possibly infinite.
+        tolerance: Largest accepted difference of a measured ROR from the predicted one.
+        uncertainty: Half the width of the 95 % interval of ``measured``.
+    """
 
     network: str
     a: str
@@ -41,128 +51,194 @@ class Pair:
 
     @property
     def judged(self) -> bool:
-        """Whether the predictions differ by more than twice the tolerance."""
+        """True if the predictions differ by more than twice the tolerance."""
         return abs(self.predicted) > 2 * self.tolerance
 
     @property
     def retained(self) -> bool:
-        """Whether the measurement has the predicted order, and can tell it from the swapped one."""
+        """True if the measurement has the predicted order, and excludes the swapped one."""
         return self.predicted * self.measured > 0 and abs(self.measured) > self.uncertainty
 
 
 def whole_ror(row: Row) -> tuple[float, float]:
-    """Predicted and measured ROR of the whole route, infinite ones included."""
-    finite = route_ror(row)
-    predicted = math.inf if row["forced"] else finite.predicted
-    return predicted, math.inf if row["forced"] > row["forced_open"] else finite.measured
+    """Return the predicted and the measured ROR of a route, which may be infinite."""
+    ror = route_ror(row)
+    predicted = ror.predicted
+    measured = ror.measured
+    if row["forced"]:
+        predicted = math.inf
+    if row["forced"] > row["forced_open"]:
+        measured = math.inf
+    return predicted, measured
 
 
 def pairs(rows: Rows, labels: str) -> list[Pair]:
-    """Every two methods on every network, but for those that are both infinite."""
-    found = []
+    """Return all pairs of methods on every network, unless ROR of both is infinite."""
+    result = []
     for a, b in itertools.combinations(where(rows, labels=labels), 2):
-        if a["network"] != b["network"] or (a["forced"] and b["forced"]):
-            continue
-        (predicted_a, measured_a), (predicted_b, measured_b) = whole_ror(a), whole_ror(b)
-        both_infinite = math.isinf(measured_a) and math.isinf(measured_b)
-        one, two = route_ror(a), route_ror(b)
-        measured = 0.0 if both_infinite else measured_a - measured_b
-        tolerance = allowed(labels, max(one.predicted, two.predicted))
-        uncertainty, names = (
-            math.hypot(one.uncertainty, two.uncertainty),
-            (a["network"], a["method"], b["method"]),
-        )
-        found.append(Pair(*names, predicted_a - predicted_b, measured, tolerance, uncertainty))
-    return found
+        both_infinite = a["forced"] and b["forced"]
+        if a["network"] == b["network"] and not both_infinite:
+            result.append(_pair(a, b))
+    return result
+
+
+def _pair(a: Row, b: Row) -> Pair:
+    """Return the pair of two rows of one network."""
+    predicted_a, measured_a = whole_ror(a)
+    predicted_b, measured_b = whole_ror(b)
+    finite_a = route_ror(a)
+    finite_b = route_ror(b)
+    measured = 0.0
+    if not (math.isinf(measured_a) and math.isinf(measured_b)):
+        measured = measured_a - measured_b
+    return Pair(
+        network=a["network"],
+        a=a["method"],
+        b=b["method"],
+        predicted=predicted_a - predicted_b,
+        measured=measured,
+        tolerance=allowed(a["labels"], max(finite_a.predicted, finite_b.predicted)),
+        uncertainty=math.hypot(finite_a.uncertainty, finite_b.uncertainty),
+    )
 
 
 def judge_methods(rows: Rows) -> Verdict:
-    """The order pair by pair, each method beside capillary routing, infinite ROR, and what is asked of the sender on
-    every route that the code can carry."""
-    checks, notes, rows = [], beyond_notes(rows), carried(rows)
-    for labels in (labels for labels in LABELS if where(rows, labels=labels)):
-        checks.append(_order_check(labels, pairs(rows, labels)))
-        comparison = [
-            _compare_with_capillary(rows, labels, method) for method in METHODS if method != MEASURE
-        ]
-        checks += [one for one in comparison if isinstance(one, Check)]
-        notes += [one for one in comparison if isinstance(one, str)]
-    forced = sum_of(rows, "forced")
-    checks.append(
-        Claim(
-            "failures of links that carry everything in which something arrived: ROR is infinite where nothing does"
-        )
-        .equal(0, sum_of(rows, "forced_open"))
-        .against(forced, "something arrives, so that some N would do")
-        .noting(f"{forced} failures on {sum(row['forced'] > 0 for row in rows)} routes")
+    """Check the order of methods, the difference of each from capillary routing, and the sender.
+
+    Routes that the code cannot carry are left out, and named in a note. Where ROR is predicted to
+    be infinite, nothing may arrive.
+    """
+    checks = []
+    notes = beyond_notes(rows)
+    carried_rows = carried(rows)
+    for labels in LABELS:
+        if not where(carried_rows, labels=labels):
+            continue
+        checks.append(_check_order(labels, pairs(carried_rows, labels)))
+        for method in METHODS:
+            if method == REFERENCE:
+                continue
+            comparison = _compare_with_capillary(carried_rows, labels, method)
+            if isinstance(comparison, Check):
+                checks.append(comparison)
+            else:
+                notes.append(comparison)
+    checks.append(_check_infinite(carried_rows))
+    checks += sender_checks(
+        carried_rows,
+        where(carried_rows, method=REFERENCE),
+        "what capillary routing calls for, whatever the method",
     )
-    other_is = "what capillary routing calls for, whatever the method"
-    return Verdict.of([*checks, *sender_checks(rows, where(rows, method=MEASURE), other_is)], notes)
+    return Verdict.of(checks, notes)
 
 
-def _order_check(labels: str, found: Sequence[Pair]) -> Check:
-    judged = [pair for pair in found if pair.judged]
-    astray = [f"{pair.a} and {pair.b} on {pair.network}" for pair in judged if not pair.retained]
+def _check_order(labels: str, all_pairs: Sequence[Pair]) -> Check:
+    """Check that pairs with clearly different predictions have the predicted order."""
     name = f"{labels} labels: pairs of methods in the predicted order, share"
+    judged = [pair for pair in all_pairs if pair.judged]
     if not judged:
         why = "no two predictions differ by more than twice the tolerance"
         return Check.unmeasured(name, why, predicted=1.0, rival=0.0, rival_note="the order swapped")
-    networks = len({pair.network for pair in judged})
-    counted = f"{len(judged)} pairs on {networks} networks; {len(found) - len(judged)} more differ by less"
-    otherwise = f"; not so: {', '.join(astray)}" if astray else ""
-    check = (
-        Claim(name).at_least(1.0, 1 - len(astray) / len(judged)).against(0.0, "the order swapped")
+    networks = {pair.network for pair in judged}
+    remark = (
+        f"{len(judged)} pairs on {len(networks)} networks; "
+        f"{len(all_pairs) - len(judged)} more differ by less than twice the tolerance"
     )
-    return check.noting(f"{counted} than twice the tolerance{otherwise}")
+    swapped = []
+    for pair in judged:
+        if not pair.retained:
+            swapped.append(f"{pair.a} and {pair.b} on {pair.network}")
+    if swapped:
+        remark += f"; not so: {', '.join(swapped)}"
+    return (
+        Claim(name)
+        .at_least(1.0, 1 - len(swapped) / len(judged))
+        .against(0.0, "the order swapped")
+        .noting(remark)
+    )
+
+
+def _check_infinite(rows: Rows) -> Check:
+    """Check that nothing arrives while a link that carries everything is down."""
+    forced = sum_of(rows, "forced")
+    routes = [row for row in rows if row["forced"] > 0]
+    return (
+        Claim(
+            "failures of links that carry everything in which something arrived: "
+            "ROR is infinite where nothing does"
+        )
+        .equal(0, sum_of(rows, "forced_open"))
+        .against(forced, "something arrives, so that some N would do")
+        .noting(f"{forced} failures on {len(routes)} routes")
+    )
 
 
 def _compare_with_capillary(rows: Rows, labels: str, method: str) -> Check | str:
-    """The mean difference over the networks on which both are finite, where theory tells them apart; else a note."""
-    finite = {
-        (row["network"], row["method"]): row
-        for row in where(rows, labels=labels)
-        if not row["forced"]
-    }
-    shared = [n for n, name in finite if name == method and (n, MEASURE) in finite]
-    if not shared:
+    """Check the mean difference of a method from capillary routing.
+
+    Returns:
+        The check, or a note if ROR is infinite on every network, or if the predictions do not
+        differ enough.
+    """
+    method_rows, capillary_rows = _finite_on_both(rows, labels, method)
+    if not method_rows:
         return f"{labels} labels: {method} is infinite on every network"
-    one, two = (
-        mean_ror([finite[network, name] for network in shared]) for name in (method, MEASURE)
-    )
-    predicted = one.predicted - two.predicted
+    name = f"{labels} labels: mean ROR of {method} less that of capillary routing"
+    method_ror = mean_ror(method_rows)
+    capillary_ror = mean_ror(capillary_rows)
+    predicted = method_ror.predicted - capillary_ror.predicted
     tolerance = allowed(labels, predicted)
-    words = f"{labels} labels: mean ROR of {method} less that of capillary routing"
     if abs(predicted) <= 2 * tolerance:
-        return f"{words}: {predicted:.2f}, too near to be told apart"
+        return f"{name}: {predicted:.2f}, too near to be told apart"
+    measured = method_ror.measured - capillary_ror.measured
+    uncertainty = math.hypot(method_ror.uncertainty, capillary_ror.uncertainty)
     return (
-        Claim(words)
-        .equal(
-            predicted,
-            (one.measured - two.measured, math.hypot(one.uncertainty, two.uncertainty)),
-            tolerance,
-        )
+        Claim(name)
+        .equal(predicted, (measured, uncertainty), tolerance)
         .against(-predicted, "the two swapped")
-        .noting(f"{len(shared)} networks on which both are finite")
+        .noting(f"{len(method_rows)} networks on which both are finite")
     )
+
+
+def _finite_on_both(rows: Rows, labels: str, method: str) -> tuple[list[Row], list[Row]]:
+    """Return the rows of a method and of capillary routing, on networks where both are finite."""
+    finite = {}
+    for row in where(rows, labels=labels):
+        if not row["forced"]:
+            finite[row["network"], row["method"]] = row
+    method_rows = []
+    capillary_rows = []
+    for (network, row_method), row in finite.items():
+        reference = finite.get((network, REFERENCE))
+        if row_method == method and reference is not None:
+            method_rows.append(row)
+            capillary_rows.append(reference)
+    return method_rows, capillary_rows
 
 
 def method_figures(rows: Rows) -> Results:
-    """``methods_beside_capillary``, for each order of labels that was measured: mean differences over the networks
-    where both are finite; the bar is what networks differ by."""
-    drawn, y = {}, "ROR less that of capillary routing"
-    for labels in (labels for labels in LABELS if where(rows, labels=labels)):
-        finite = {
-            (row["network"], row["method"]): row
-            for row in where(rows, labels=labels)
-            if not row["forced"]
-        }
-        samples: dict[tuple[str, str], list[float]] = {}
-        for method, (network, name) in itertools.product(METHODS, finite):
-            if method == name != MEASURE and (network, MEASURE) in finite:
-                one, other = route_ror(finite[network, method]), route_ror(finite[network, MEASURE])
-                samples.setdefault(("predicted", method), []).append(
-                    one.predicted - other.predicted
-                )
-                samples.setdefault(("measured", method), []).append(one.measured - other.measured)
-        drawn[f"methods_beside_capillary_{labels}"] = draw_bars(f"{labels} labels", samples, y=y)
-    return drawn
+    """Draw the mean difference from capillary routing for each order of labels.
+
+    The mean is over the networks on which both are finite. The bar shows how networks differ.
+    """
+    drawings = {}
+    for labels in LABELS:
+        if where(rows, labels=labels):
+            drawings[f"methods_beside_capillary_{labels}"] = _draw_differences(rows, labels)
+    return drawings
+
+
+def _draw_differences(rows: Rows, labels: str) -> Figure:
+    samples: dict[tuple[str, str], list[float]] = {}
+    for method in METHODS:
+        if method == REFERENCE:
+            continue
+        method_rows, capillary_rows = _finite_on_both(rows, labels, method)
+        for method_row, capillary_row in zip(method_rows, capillary_rows, strict=True):
+            ror = route_ror(method_row)
+            reference = route_ror(capillary_row)
+            predicted = samples.setdefault(("predicted", method), [])
+            predicted.append(ror.predicted - reference.predicted)
+            measured = samples.setdefault(("measured", method), [])
+            measured.append(ror.measured - reference.measured)
+    return draw_bars(f"{labels} labels", samples, y="ROR less that of capillary routing")

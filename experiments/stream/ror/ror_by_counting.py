@@ -1,12 +1,12 @@
-"""The block sizes that ROR is made of, counted at the receiver: each link of a route is down throughout, and the packet
-logs of both ends tell with how many packets a block the stream decodes, and with how many it does not.
+"""Counts the block sizes behind ROR at the receiver, while each link of a route is down.
 
-Nothing that counts knows what the sender's policy claims (``counting``).
+The packet logs of both ends show with how many packets per block the stream decodes, and with how
+many it does not. The counting code does not know what the sender's policy claims (``counting``).
 """
 
 import zlib
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -28,16 +28,18 @@ from testbed.model.code_description import BOTH_LABELS
 from testbed.model.label_split import LABELS as LABEL_SPACE
 from testbed.model.studies import Points, Results, Row, Study
 from testbed.stream.fabric import open_fabric
-from testbed.stream.measurements import BoolArray
+from testbed.stream.measurements import BoolArray, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import choose_links
 from testbed.stream.prediction.block_size_policy import block_size_policy, link_block_size
 from testbed.stream.run_in_turn import run_and_judge
 from testbed.stream.workload import stream_plan
 
+# Methods other than capillary routing, on the named networks.
 METHODS = ("disjoint-2", "ecmp", "max-flow", "least-fec:0.05")
-"""Beside capillary routing, on the named networks."""
-OTHERS = (
+
+# Further named and regular networks.
+FURTHER_ENDS = (
     ("swiss-t1", "s3", "s4"),
     ("optical-cloud", "x2", "x13"),
     ("torus:4x4", "s0_0", "s2_2"),
@@ -45,93 +47,140 @@ OTHERS = (
     ("topohub:topozoo/Abilene", "0", "5"),
     ("topohub:topozoo/Geant2012", "0", "15"),
 )
+
+# Packets per block that are sent. Any size would do, because the arrived packets are divided into
+# blocks of every size afterwards.
 SENT_SIZE = 40
-"""Of the blocks that are sent; any size would do, since what arrives is cut into blocks of every size afterwards."""
+
+# Blocks at the beginning that are sent in addition, because they may not count.
 LEAD_BLOCKS = 3
+
+# Packets per link that are judged: every label once, in order; or enough for an error rate of 1e-3.
 PACKETS = {"stratified": LABEL_SPACE, "random": 150_000}
-"""Judged of each link: every label once, in order; or enough for an error rate of 1e-3."""
 RARE_PACKETS = 100_000
+
+# Links of a route that fail.
 MOST_LINKS = {"stratified": 4, "random": 2}
 
 
 def points(quick: bool, seed: int) -> Points:
-    """Capillary routes of layer 1 and of all on named, regular and mobile networks, and other methods; quick: the named
-    networks, all layers."""
+    """Return capillary routes of layer 1 and of all layers, and routes of other methods.
+
+    The networks are named, regular and mobile ones. ``quick``: all layers on three networks.
+    """
     if quick:
         return points_over(NETWORKS, layers=0, labels=LABELS, seed=seed)
-    ends: list[Ends] = [*NETWORKS, *OTHERS, *mobile_networks(seed, each=3)]
+    ends: list[Ends] = [*NETWORKS, *FURTHER_ENDS, *mobile_networks(seed, each=3)]
     by_layer = points_over(ends, layers=(1, 0), labels=LABELS, seed=seed)
     return by_layer + points_over(NETWORKS, method=METHODS, labels=LABELS, seed=seed)
 
 
 def measure(point: Row) -> Results:
-    """A list for each figure, an entry a link: ``load``, ``claimed`` N, ``counted`` N; how many of ``blocks`` blocks
-    were ``short`` at N, N - 1 and N - 2. With random labels N is that of each error rate of ``RATES`` (lists of lists),
-    and ``allowed`` is how many blocks equation 25 expects to be short; ``rare``: see ``rare_errors``. ``base``: N at
-    rest."""
-    plan, labels, found = route_plan(point), point["labels"], []
-    own = zlib.crc32(
-        repr(sorted(point.items())).encode()
-    )  # routes with the same labels would not be independent
+    """Count the block sizes of the links of one route.
+
+    Returns:
+        ``base``, which is N in the steady state, and lists with an entry per link: its ``load``,
+        the ``claimed`` and the ``counted`` N, and the number of all ``blocks`` and of ``short``
+        ones at N, N - 1 and N - 2. With random labels N is that of each error rate of RATES (lists
+        of lists), and equation 25 expects ``allowed`` short blocks; ``rare``: see ``rare_errors``.
+    """
+    plan = route_plan(point)
+    labels = point["labels"]
+    # A seed for each point. Routes with the same labels would not be independent.
+    seed = zlib.crc32(repr(sorted(point.items())).encode())
+    entries = []
     for number, link in enumerate(choose_links(plan, MOST_LINKS[labels])):
-        if plan.forward.load(link) == 1:  # no code helps
+        if plan.forward.load(link) == 1:
+            # No code helps.
             continue
-        seeded = replace(plan, seed=own + number)
+        seeded = replace(plan, seed=seed + number)
         arrived = arrived_with_links_down(seeded, [link], PACKETS[labels], SENT_SIZE)
-        found.append(
-            counted(plan, link, claimed_sizes(plan, link), dict.fromkeys(range(3), arrived))
-        )
+        entry = counted(plan, link, claimed_sizes(plan, link), [arrived] * 3)
         if labels == "random":
-            found[-1]["rare"] = rare_errors(replace(seeded, seed=own + 100 + number), link)
-    return as_row(plan, found)
+            entry["rare"] = rare_errors(replace(seeded, seed=seed + 100 + number), link)
+        entries.append(entry)
+    return as_row(plan, entries)
 
 
-def as_row(plan: StreamPlan, links: Sequence[Results]) -> Results:
-    """The lists of a row, from an entry a link."""
-    names = links[0] if links else ()
-    return {"base": block_size_policy(plan).base} | {
-        name: [one[name] for one in links] for name in names
-    }
+def as_row(plan: StreamPlan, entries: Sequence[Results]) -> Results:
+    """Return the row of a route, from an entry per link."""
+    row: Results = {"base": block_size_policy(plan).base}
+    for name in entries[0] if entries else ():
+        row[name] = [entry[name] for entry in entries]
+    return row
 
 
 def claimed_sizes(plan: StreamPlan, link: int) -> list[int]:
-    """What the policy says: the worst window of stratified labels, or N of each of ``RATES`` by equation 25."""
-    m, load = plan.stream.source_packets, plan.forward.load(link)
+    """Return the block sizes N that the policy claims while a link is down.
+
+    With stratified labels it is that of the worst phase of a block. With random labels it is that
+    of equation 25 for each error rate of RATES.
+    """
     if plan.stream.labels == "stratified":
         return [link_block_size(plan, link) or 0]
-    return [fec_block_size(m, load, rate) for rate in RATES]
+    load = plan.forward.load(link)
+    return [fec_block_size(plan.stream.source_packets, load, rate) for rate in RATES]
+
+
+@dataclass(frozen=True)
+class _DownLinks:
+    """Links that are down together.
+
+    Attributes:
+        links: Their indices.
+        lost: Whether each label is lost.
+    """
+
+    links: list[int]
+    lost: BoolArray
+
+    @property
+    def loss(self) -> float:
+        """The fraction of labels that is lost."""
+        return float(self.lost.mean())
 
 
 def rare_errors(plan: StreamPlan, link: int) -> Results:
-    """Short blocks at an error rate too rare to be counted, by importance sampling: other links of the route are down
-    too, until so many packets are lost (``lost``, a share) that blocks of ``size`` packets, N of that rate by equation
-    25, often are short; each weighs as much as it is likelier with ``link`` down alone.
+    """Estimate the fraction of short blocks at the error rate RARE, by importance sampling.
 
-    ``share``: of the blocks that are short with N and N - 1 packets, ``error`` its standard error, ``expected`` by
-    equation 25. Blocks are laid one after another.
+    So rare short blocks cannot be counted. Other links of the route are down too, until many blocks
+    are short. Each block is weighted by how much likelier it is if ``link`` is down alone. Blocks
+    follow each other without overlap.
+
+    Returns:
+        ``size``: N of this error rate by equation 25. ``lost``: the fraction of packets that is
+        lost. ``share``: the estimated fraction of short blocks with N and N - 1 packets. ``error``:
+        its standard error. ``expected``: the fraction by equation 25.
     """
-    m, load = plan.stream.source_packets, float(plan.forward.load(link))
+    m = plan.stream.source_packets
+    load = float(plan.forward.load(link))
     size = fec_block_size(m, load, RARE)
-    down, gone, often = [link], labels_over(plan, link), (size - m + 1) / size
-    for other in sorted(plan.forward.loaded, key=plan.forward.load):
-        together = gone | labels_over(plan, other)
-        if abs(together.mean() - often) < abs(gone.mean() - often):
-            down, gone = [*down, other], together
-    lost = float(gone.mean())
-    arrived = arrived_with_links_down(plan, down, RARE_PACKETS, SENT_SIZE)
-    found = [weighted_short_blocks(arrived, n, m, lost, load) for n in (size, size - 1)]
-    expected = [tail(m, n, load) for n in (size, size - 1)]
+    # With this loss rate about half of the blocks are short.
+    down = _links_for_loss(plan, link, (size - m + 1) / size)
+    arrived = arrived_with_links_down(plan, down.links, RARE_PACKETS, SENT_SIZE)
+    share, error = weighted_short_blocks(arrived, size, m, down.loss, load)
+    share_if_fewer, error_if_fewer = weighted_short_blocks(arrived, size - 1, m, down.loss, load)
     return {
         "size": size,
-        "lost": lost,
-        "share": [share for share, _ in found],
-        "error": [error for _, error in found],
-        "expected": expected,
+        "lost": down.loss,
+        "share": [share, share_if_fewer],
+        "error": [error, error_if_fewer],
+        "expected": [tail(m, size, load), tail(m, size - 1, load)],
     }
 
 
+def _links_for_loss(plan: StreamPlan, link: int, loss: float) -> _DownLinks:
+    """Return a link and others of its route that together have about this loss rate."""
+    down = _DownLinks([link], labels_over(plan, link))
+    for other in sorted(plan.forward.loaded, key=plan.forward.load):
+        together = _DownLinks([*down.links, other], down.lost | labels_over(plan, other))
+        if abs(together.loss - loss) < abs(down.loss - loss):
+            down = together
+    return down
+
+
 def labels_over(plan: StreamPlan, link: int) -> BoolArray:
-    """Shape (labels,): which of all labels cross the link."""
+    """Return whether each label of the label space crosses the link."""
     crosses = np.zeros(LABEL_SPACE, dtype=np.bool_)
     for start, stop in plan.forward.intervals(link):
         crosses[start:stop] = True
@@ -141,75 +190,113 @@ def labels_over(plan: StreamPlan, link: int) -> BoolArray:
 def arrived_with_links_down(
     plan: StreamPlan, links: Sequence[int], packets: int, size: int, fabric: str = "simulator"
 ) -> BoolArray:
-    """Which packets of a stream of fixed block size arrive while links carry nothing, from start to end."""
-    lasts = round(
-        1 + (packets / size + LEAD_BLOCKS) * plan.stream.block_s + plan.stream.playback_s, 4
-    )
-    ids = [plan.network.links[link].id for link in links]
-    faults = tuple(
-        Fault(link=name, start_s=0.0, stop_s=lasts + 1, direction="forward") for name in ids
-    )
+    """Return which packets arrive while links are down from the beginning to the end.
+
+    Args:
+        plan: The stream without faults.
+        links: The links that are down.
+        packets: Number of packets that are judged.
+        size: Packets per block.
+        fabric: "simulator" or "emulation".
+
+    Raises:
+        InvalidRunError: The run on switches is invalid.
+    """
+    blocks = packets / size + LEAD_BLOCKS
+    duration_s = round(1 + blocks * plan.stream.block_s + plan.stream.playback_s, 4)
+    faults = []
+    for link in links:
+        link_id = plan.network.links[link].id
+        fault = Fault(link=link_id, start_s=0.0, stop_s=duration_s + 1, direction="forward")
+        faults.append(fault)
     disturbed = replace(
-        plan, stream=replace(plan.stream, block_size=size), faults=faults, duration_s=lasts
+        plan,
+        stream=replace(plan.stream, block_size=size),
+        faults=tuple(faults),
+        duration_s=duration_s,
     )
+    return np.asarray(arrived_in_order(_run(disturbed, size, fabric), size)[:packets])
+
+
+def _run(plan: StreamPlan, size: int, fabric: str) -> StreamMeasurements:
     if fabric == "simulator":
-        run = open_fabric(fabric).run(disturbed, None)
-    else:
-        judged = run_and_judge(disturbed, open_fabric(fabric), repeats_if_invalid=2)
-        if judged.verdict.invalid is not None:
-            raise InvalidRunError(
-                f"{plan.network.name}, N = {size}: {judged.verdict.invalid}; repeat it"
-            )
-        run = judged.run
-    return np.asarray(arrived_in_order(run, size)[:packets])
+        return open_fabric(fabric).run(plan, None)
+    judged = run_and_judge(plan, open_fabric(fabric), repeats_if_invalid=2)
+    if judged.verdict.invalid is not None:
+        raise InvalidRunError(
+            f"{plan.network.name}, N = {size}: {judged.verdict.invalid}; repeat it"
+        )
+    return judged.run
 
 
 def route_plan(point: Row, rate_pps: float = 1000.0) -> StreamPlan:
-    """The stream of a point, without faults."""
+    """Return the stream of a point, without faults."""
     settings = {key: point[key] for key in ("labels", "seed", "method") if key in point}
-    settings |= {
-        "layers": point.get("layers") or None,
-        "symbol_bytes": SYMBOL_BYTES,
-        "rate_pps": rate_pps,
-    }
-    return stream_plan(point["network"], point["source"], point["sink"], **settings)
+    return stream_plan(
+        point["network"],
+        point["source"],
+        point["sink"],
+        **settings,
+        layers=point.get("layers") or None,
+        symbol_bytes=SYMBOL_BYTES,
+        rate_pps=rate_pps,
+    )
 
 
 def counted(
-    plan: StreamPlan, link: int, claimed: Sequence[int], arrived: Mapping[int, BoolArray]
+    plan: StreamPlan, link: int, claimed: Sequence[int], arrived: Sequence[BoolArray]
 ) -> Results:
-    """A failed link's entry in each list of a row; ``arrived``: of the packets of which ``less`` a block fewer than N
-    are judged."""
-    m, share = plan.stream.source_packets, float(plan.forward.load(link))
-    rates = RATES if plan.stream.labels == "random" else (0.0,)
+    """Return the entry of a failed link in each list of a row.
+
+    Args:
+        plan: The stream.
+        link: The link.
+        claimed: The claimed N, for each error rate.
+        arrived: Which packets arrived, for blocks of N, N - 1 and N - 2 packets.
+    """
+    m = plan.stream.source_packets
+    load = float(plan.forward.load(link))
     needed = packets_needed(arrived[0], m)
-    shorts = [
-        [short_blocks(own, n - less, m) for less, own in arrived.items() if n - less >= m]
-        for n in claimed
-    ]
-    return {
+    # With stratified labels, N must be enough for every block.
+    rates = RATES if plan.stream.labels == "random" else (0.0,)
+    entry: Results = {
         "link": plan.network.links[link].label,
-        "load": round(share, 9),
+        "load": round(load, 9),
         "claimed": list(claimed),
-        "counted": [fewest_packets(needed, rate) for rate, _ in zip(rates, claimed, strict=False)],
-        "short": [[short for short, _ in own] for own in shorts],
-        "blocks": [[blocks for _, blocks in own] for own in shorts],
-        "allowed": [
-            [round(tail(m, n - less, share) * blocks, 6) for less, (_, blocks) in enumerate(own)]
-            for n, own in zip(claimed, shorts, strict=True)
-        ],
+        "counted": [],
+        "short": [],
+        "blocks": [],
+        "allowed": [],
     }
+    for n, rate in zip(claimed, rates, strict=False):
+        short_counts = []
+        block_counts = []
+        expected_counts = []
+        for fewer, arrived_packets in enumerate(arrived):
+            size = n - fewer
+            if size >= m:
+                short, blocks = short_blocks(arrived_packets, size, m)
+                short_counts.append(short)
+                block_counts.append(blocks)
+                expected_counts.append(round(tail(m, size, load) * blocks, 6))
+        entry["counted"].append(fewest_packets(needed, rate))
+        entry["short"].append(short_counts)
+        entry["blocks"].append(block_counts)
+        entry["allowed"].append(expected_counts)
+    return entry
 
 
 STUDY = Study.of_module(
     __name__,
     title="ROR's block sizes, counted at the receiver",
     ror_code=BOTH_LABELS,
-    answers="Gabrielyan 2007, eq. 20, 23 and 25: that a failure calls for N packets a block; rival: N - 1, counted too",
+    answers="Gabrielyan 2007, eq. 20, 23 and 25: "
+    "a failure requires N packets per block; rival: N - 1, counted too",
     judge=judge_counts,
     figures=counting_figures,
     deviations=(
         "At most 4 links of a route fail (random labels: 2), spread over the order by load.",
-        "Error rates of 0.1 to 0.001 are counted, the document's 0.00001 by importance sampling: more links are down.",
+        "Error rates of 0.1 to 0.001 are counted, "
+        "the document's 0.00001 by importance sampling: more links are down.",
     ),
 )

@@ -1,5 +1,6 @@
-"""The block sizes that ROR is made of, counted on real switches: streams of N, N - 1 and N - 2 packets a block, while a
-link of the route is down throughout.
+"""Counts the block sizes behind ROR on real switches, while a link of the route is down.
+
+Streams with N, N - 1 and N - 2 packets per block are sent.
 """
 
 from experiments.stream.networks import NETWORKS, points_over
@@ -16,33 +17,38 @@ from testbed.model.code_description import BOTH_LABELS
 from testbed.model.studies import Points, Results, Row, Study
 from testbed.stream.planning import protectable_links
 
+# Packets that are judged.
 PACKETS = {"stratified": 15_000, "random": 40_000}
 RATE_PPS = 750.0
-WIDE = 40
-"""With random labels one stream of so many packets a block is cut into blocks of each size afterwards."""
+
+# Packets per block of a stream with random labels. It is divided into blocks of every size
+# afterwards.
+WIDE_SIZE = 40
 
 
 def points(quick: bool, seed: int) -> Points:
-    """Swiss-T1, NSFNET and a mobile network, both orders of labels; quick: Swiss-T1, stratified labels."""
-    networks = NETWORKS[: 1 if quick else None]
-    return points_over(networks, layers=0, labels=LABELS[: 1 if quick else None], seed=seed)
+    """Return Swiss-T1, NSFNET and a mobile network with both orders of labels.
+
+    ``quick``: Swiss-T1 with stratified labels.
+    """
+    if quick:
+        return points_over(NETWORKS[:1], layers=0, labels="stratified", seed=seed)
+    return points_over(NETWORKS, layers=0, labels=LABELS, seed=seed)
 
 
 def measure(point: Row) -> Results:
-    """The row of ``ror_by_counting`` for the most loaded link that a code can do without."""
-    plan, packets = route_plan(point, RATE_PPS), PACKETS[point["labels"]]
-    link = max(protectable_links(plan), key=lambda i: (plan.forward.load(i), -i))
+    """Return the row of ``ror_by_counting`` for the most loaded link that a code can protect."""
+    plan = route_plan(point, RATE_PPS)
+    packets = PACKETS[point["labels"]]
+    link = max(protectable_links(plan), key=lambda index: (plan.forward.load(index), -index))
     claimed = claimed_sizes(plan, link)
     if point["labels"] == "random":
-        arrived = dict.fromkeys(
-            range(3), arrived_with_links_down(plan, [link], packets, WIDE, "emulation")
-        )
+        arrived = [arrived_with_links_down(plan, [link], packets, WIDE_SIZE, "emulation")] * 3
     else:
-        sizes = {less: claimed[0] - less for less in range(3)}
-        arrived = {
-            less: arrived_with_links_down(plan, [link], packets, n, "emulation")
-            for less, n in sizes.items()
-        }
+        arrived = []
+        for fewer in range(3):
+            size = claimed[0] - fewer
+            arrived.append(arrived_with_links_down(plan, [link], packets, size, "emulation"))
     return as_row(plan, [counted(plan, link, claimed, arrived)])
 
 
@@ -50,11 +56,13 @@ STUDY = Study.of_module(
     __name__,
     title="ROR's block sizes, counted on real switches",
     ror_code=BOTH_LABELS,
-    answers="Gabrielyan 2007, eq. 20, 23 and 25: that a failure calls for N packets a block; rival: N - 1, counted too",
+    answers="Gabrielyan 2007, eq. 20, 23 and 25: "
+    "a failure requires N packets per block; rival: N - 1, counted too",
     judge=judge_counts,
     figures=counting_figures,
     emulation=True,
     deviations=(
-        "The most loaded link of each route fails; the study in virtual time has more links and routes.",
+        "The most loaded link of each route fails; "
+        "the study in the simulator has more links and routes.",
     ),
 )
