@@ -207,29 +207,30 @@ def _label_count(intervals: Sequence[Interval]) -> int:
 
 
 def _excess(
-    order: Numbers, inside: Numbers, windows: Numbers, most: Numbers, in_use: Numbers
+    order: Numbers, inside: Numbers, windows: Numbers, max_losses: Numbers, in_use: Numbers
 ) -> Numbers:
     """Return for each link by how many losses its windows exceed the limit, in total.
 
     The losses of each window are written to ``in_use``.
     """
-    places, links = len(order), inside.shape[1]
+    positions = len(order)
+    links = inside.shape[1]
     excess = np.zeros(links, dtype=np.int64)
     for link in range(links):
-        for place in range(places):
-            if inside[order[place], link]:
+        for position in range(positions):
+            if inside[order[position], link]:
                 for back in range(windows[link]):
-                    in_use[link, (place - back) % places] += 1
-        for place in range(places):
-            excess[link] += max(0, in_use[link, place] - most[link])
+                    in_use[link, (position - back) % positions] += 1
+        for position in range(positions):
+            excess[link] += max(0, in_use[link, position] - max_losses[link])
     return excess
 
 
-def _reckon(
-    order: Numbers, inside: Numbers, windows: Numbers, most: Numbers, counts: Numbers
+def _order_cost(
+    order: Numbers, inside: Numbers, windows: Numbers, max_losses: Numbers, counts: Numbers
 ) -> float:
     excess = _excess(
-        order, inside, windows, most, np.zeros((inside.shape[1], len(order)), dtype=np.int32)
+        order, inside, windows, max_losses, np.zeros((inside.shape[1], len(order)), dtype=np.int32)
     )
     cost = 0.0
     for link in range(len(excess)):
@@ -237,10 +238,10 @@ def _reckon(
     return cost
 
 
-_cost_of = compiled_entry(_reckon)
+_cost_of = compiled_entry(_order_cost)
 
 
-def _parted(out: int, into: int, count: int, places: int) -> tuple[int, int, int]:
+def _changed_windows(out: int, into: int, count: int, positions: int) -> tuple[int, int, int]:
     """Return the windows whose number of losses changes if a loss moves to another position.
 
     Windows that contain both positions do not change.
@@ -249,27 +250,29 @@ def _parted(out: int, into: int, count: int, places: int) -> tuple[int, int, int
         out: The position of the loss.
         into: Its new position.
         count: Number of positions of a window.
-        places: Number of positions of the order.
+        positions: Number of positions of the order.
 
     Returns:
         The last window that loses the loss, the last one that gains it, and the number of windows,
-        up to each of these, that change in the same way. A window has the number of its first
+        up to each of these, that change in the same schedule. A window has the number of its first
         position.
     """
-    while count >= places:  # A complete round contains every position.
-        count -= places
-    ahead = (into - out) % places
-    steps = min(count, ahead, places - ahead, places - count)
-    if steps == places - count:
+    while count >= positions:  # A complete round contains every position.
+        count -= positions
+    ahead = (into - out) % positions
+    steps = min(count, ahead, positions - ahead, positions - count)
+    if steps == positions - count:
         out, into = into + steps, out + steps
     elif steps == ahead:
         out = out - count + steps
     elif steps < count:
         into = into - count + steps
-    return out % places, into % places, steps
+    return out % positions, into % positions, steps
 
 
-def _grow(link: int, out: int, into: int, windows: Numbers, most: Numbers, in_use: Numbers) -> int:
+def _growth(
+    link: int, out: int, into: int, windows: Numbers, max_losses: Numbers, in_use: Numbers
+) -> int:
     """Return the change of the link's excess if one of its losses moves to another position.
 
     Args:
@@ -277,27 +280,29 @@ def _grow(link: int, out: int, into: int, windows: Numbers, most: Numbers, in_us
         out: The position of the loss.
         into: Its new position.
         windows: Number of positions of a window, for each link.
-        most: Maximum number of losses in a window, for each link.
+        max_losses: Maximum number of losses in a window, for each link.
         in_use: Number of losses of each window, for each link.
     """
-    places, limit, change = in_use.shape[1], most[link], 0
-    out, into, steps = _parted(out, into, windows[link], places)
+    positions = in_use.shape[1]
+    limit = max_losses[link]
+    change = 0
+    out, into, steps = _changed_windows(out, into, windows[link], positions)
     for _ in range(steps):  # A division here would take longer than all other operations.
         change += int(in_use[link, into] >= limit) - int(in_use[link, out] > limit)
-        out = out - 1 if out else places - 1
-        into = into - 1 if into else places - 1
+        out = out - 1 if out else positions - 1
+        into = into - 1 if into else positions - 1
     return change
 
 
 def _shift(link: int, out: int, into: int, windows: Numbers, in_use: Numbers) -> None:
-    """Move one loss of a link to another position (see ``_grow``)."""
-    places = in_use.shape[1]
-    out, into, steps = _parted(out, into, windows[link], places)
+    """Move one loss of a link to another position (see ``_growth``)."""
+    positions = in_use.shape[1]
+    out, into, steps = _changed_windows(out, into, windows[link], positions)
     for _ in range(steps):
         in_use[link, out] -= 1
         in_use[link, into] += 1
-        out = out - 1 if out else places - 1
-        into = into - 1 if into else places - 1
+        out = out - 1 if out else positions - 1
+        into = into - 1 if into else positions - 1
 
 
 def _draw(state: Numbers, draws: Numbers) -> None:
@@ -318,10 +323,10 @@ def _search(
     first: Numbers,
     members: Numbers,
     windows: Numbers,
-    most: Numbers,
+    max_losses: Numbers,
     counts: Numbers,
     exchange: tuple[Numbers, Numbers, Numbers],
-    way: tuple[int, float, float, float],
+    schedule: tuple[int, float, float, float],
 ) -> None:
     """Search by threshold accepting, and write the cheapest order into ``best``.
 
@@ -334,57 +339,65 @@ def _search(
         first: The position in ``members`` at which the links of each slot begin.
         members: The links of each slot.
         windows: Number of slots of a window, for each link.
-        most: Maximum number of losses in a window, for each link.
+        max_losses: Maximum number of losses in a window, for each link.
         counts: Weight in the cost, for each link.
         exchange: Class of each position, positions by class, and the start of each class.
-        way: Number of moves, share of those between any two positions, first and last threshold.
+        schedule: Number of moves, share of those between any two positions, first and last
+            threshold.
     """
     classes, by_class, starts = exchange
-    moves, anywhere, hot, cold = way
-    places, links = len(order), inside.shape[1]
-    in_use = np.zeros((links, places), dtype=np.int32)
-    excess = _excess(order, inside, windows, most, in_use)
+    moves, anywhere, hot, cold = schedule
+    positions = len(order)
+    links = inside.shape[1]
+    in_use = np.zeros((links, positions), dtype=np.int32)
+    excess = _excess(order, inside, windows, max_losses, in_use)
     cost = 0.0
     for link in range(links):
         cost += counts[link] * math.sqrt(excess[link])
-    least = cost
-    touched, grown = np.empty(links, dtype=np.int64), np.empty(links, dtype=np.int64)
-    state, draws = np.array([88172645463325252], dtype=np.uint64), np.empty(4)
+    best_cost = cost
+    touched = np.empty(links, dtype=np.int64)
+    growths = np.empty(links, dtype=np.int64)
+    state = np.array([88172645463325252], dtype=np.uint64)
+    draws = np.empty(4)
     for move in range(moves):
-        if least < 1e-9:
+        if best_cost < 1e-9:
             break
         _draw(state, draws)
-        a = int(draws[0] * places)
+        a = int(draws[0] * positions)
         if draws[1] < anywhere:
-            b = int(draws[2] * places)
+            b = int(draws[2] * positions)
         else:
-            begin, end = starts[classes[a]], starts[classes[a] + 1]
+            begin = starts[classes[a]]
+            end = starts[classes[a] + 1]
             b = by_class[begin + int(draws[2] * (end - begin))]
-        x, y = order[a], order[b]
+        x = order[a]
+        y = order[b]
         if x == y:
             continue
-        count, change = 0, 0.0
+        count = 0
+        change = 0.0
         for mine, other, out, into in ((x, y, a, b), (y, x, b, a)):
             for at in range(first[mine], first[mine + 1]):
                 link = members[at]
                 if not inside[other, link]:
-                    grown[count] = _grow(link, out, into, windows, most, in_use)
+                    growths[count] = _growth(link, out, into, windows, max_losses, in_use)
                     change += counts[link] * (
-                        math.sqrt(excess[link] + grown[count]) - math.sqrt(excess[link])
+                        math.sqrt(excess[link] + growths[count]) - math.sqrt(excess[link])
                     )
                     touched[count] = link
                     count += 1
         if change <= 2 * draws[3] * (hot + (cold - hot) * move / moves):
-            order[a], order[b] = y, x
+            order[a] = y
+            order[b] = x
             cost += change
             for k in range(count):
-                excess[touched[k]] += grown[k]
+                excess[touched[k]] += growths[k]
                 if inside[x, touched[k]]:
                     _shift(touched[k], a, b, windows, in_use)
                 else:
                     _shift(touched[k], b, a, windows, in_use)
-            if cost < least - 1e-9:
-                least = cost
+            if cost < best_cost - 1e-9:
+                best_cost = cost
                 best[:] = order
 
 

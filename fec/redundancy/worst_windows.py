@@ -133,9 +133,9 @@ def _walk(
     m: int,
     retained: Numbers,
     limits: tuple[Numbers, Numbers, int, int],
-    most: Numbers,
+    max_losses: Numbers,
 ) -> bool:
-    """Find for every set the largest number of losses between which fewer than M packets arrive.
+    """Find for every set the max_sizes number of losses between which fewer than M packets arrive.
 
     Args:
         order: The labels of a period, and the elementary interval of each label.
@@ -143,32 +143,32 @@ def _walk(
         members: The sets of each interval.
         m: M, the number of source packets of a block.
         retained: A ring buffer for the losses of each set.
-        limits: The weight and the largest block size of each set; then a block size, and the
+        limits: The weight and the max_sizes block size of each set; then a block size, and the
             maximum sum of weights by which sets may exceed it.
-        most: Zeros; the result for each set is written here.
+        max_losses: Zeros; the result for each set is written here.
 
     Returns:
         True if the result is within the limits. If not, the search has ended early.
     """
-    labels, place_of = order
-    counts, largest, least, packets = limits
+    labels, interval_of = order
+    counts, max_sizes, usual_size, packets = limits
     count, room = retained.shape
     head = np.zeros(count, dtype=np.int64)
     tail = np.zeros(count, dtype=np.int64)
     for index in range(len(labels) + room + m):  # Windows may cross the end of the period.
-        place = place_of[labels[index if index < len(labels) else index % len(labels)]]
-        for at in range(first[place], first[place + 1]):
+        interval = interval_of[labels[index if index < len(labels) else index % len(labels)]]
+        for at in range(first[interval], first[interval + 1]):
             number = members[at]
             arrived = index - tail[number]  # Before this loss, apart from a constant.
             retained[number, tail[number] & (room - 1)] = arrived
             tail[number] += 1
             while arrived - retained[number, head[number] & (room - 1)] >= m:
                 head[number] += 1
-            if tail[number] - head[number] > most[number]:
-                most[number] += 1
-                if most[number] + m > least:
+            if tail[number] - head[number] > max_losses[number]:
+                max_losses[number] += 1
+                if max_losses[number] + m > usual_size:
                     packets -= counts[number]
-                if packets < 0 or most[number] + m > largest[number]:
+                if packets < 0 or max_losses[number] + m > max_sizes[number]:
                     return False
     return True
 

@@ -38,15 +38,15 @@ INSIDE, WEIGHTS = np.eye(4, 2, dtype=np.bool_), np.array([1.0, 2.5])
 
 
 def reckoned(*, inside: object = INSIDE) -> tuple[float, list[str]]:
-    """What ``_reckon`` returns, and what of it was not compiled ahead."""
-    from fec.redundancy.label_slots import _reckon
+    """What ``_order_cost`` returns, and what of it was not compiled ahead."""
+    from fec.redundancy.label_slots import _order_cost
 
     missed: list[str] = []
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(
             CompiledEntry, "missed", staticmethod(lambda symbol, *_: missed.append(symbol))
         )
-        return compiled_entry(_reckon)(COUNT, inside, WINDOWS, WINDOWS - 2, WEIGHTS), missed
+        return compiled_entry(_order_cost)(COUNT, inside, WINDOWS, WINDOWS - 2, WEIGHTS), missed
 
 
 def test_everything_that_is_called_is_in_it() -> None:
@@ -58,11 +58,11 @@ def test_everything_that_is_called_is_in_it() -> None:
 
 
 def test_it_gives_what_numba_and_python_give() -> None:
-    from fec.redundancy.label_slots import _reckon
+    from fec.redundancy.label_slots import _order_cost
 
     arguments = COUNT, INSIDE, WINDOWS, WINDOWS - 2, WEIGHTS
-    assert reckoned() == (_reckon(*arguments), [])
-    assert reckoned()[0] == compiled_entry(_reckon).by_numba(*arguments) > 0
+    assert reckoned() == (_order_cost(*arguments), [])
+    assert reckoned()[0] == compiled_entry(_order_cost).by_numba(*arguments) > 0
 
 
 def test_routine_that_does_not_return_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

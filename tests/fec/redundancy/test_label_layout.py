@@ -207,7 +207,7 @@ def test_a_moved_loss_changes_the_windows_that_a_recount_finds() -> None:
         )
         counted, recounted = np.zeros((2, 1, places), dtype=np.int32)
         before = label_slots._excess(np.arange(places), inside, windows, most, counted)
-        grown = label_slots._grow(0, out, into, windows, most, counted)
+        grown = label_slots._growth(0, out, into, windows, most, counted)
         label_slots._shift(0, out, into, windows, counted)
         inside[[out, into]] = inside[[into, out]]
         after = label_slots._excess(np.arange(places), inside, windows, most, recounted)
