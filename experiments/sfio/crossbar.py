@@ -1,6 +1,6 @@
-"""All to all on a full crossbar: plain messages and a striped file (Gabrielyan 2007, 16 and 18).
+"""All to all on a full crossbar: plain messages (Figure 16) and a striped file (Figure 18).
 
-Figure 16 shows plain messages, Figure 18 a striped file.
+Source: Gabrielyan 2007.
 """
 
 from collections.abc import Mapping
