@@ -106,6 +106,6 @@ def test_the_command_writes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_a_file_of_more_elements_than_any_algorithm_has_is_refused_in_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(lines, "MOST_ELEMENTS", 3)
+    monkeypatch.setattr(lines, "MAX_ELEMENTS", 3)
     with pytest.raises(InputError, match="line 2: more than 3 elements"):
         read_algorithm("<algo>\n" + "<gpu/>" * 9 + "</algo>")
