@@ -55,7 +55,7 @@ def started(stack: ExitStack, config: str, said: str, *words: str) -> str:
 def test_only_who_has_the_certificates_is_answered(example: ModuleType) -> None:
     with ExitStack() as stack:
         directory = stack.enter_context(example.certificates([], {}))
-        with dask.config.set(example.named(directory)):
+        with dask.config.set(example.dask_settings(directory)):
             config = dask.config.serialize(dask.config.global_config)
         common = {"host": "127.0.0.1", "protocol": "tls"}
         options = {"port": 0, "dashboard": False, "dashboard_address": "127.0.0.1:0", **common}
