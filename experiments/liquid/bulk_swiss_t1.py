@@ -101,26 +101,26 @@ class Options:
     patterns: int | None = option(
         default=None,
         kind=kinds.whole(1, PATTERNS),
-        help="so many, spread over the 362 (default: all; quick: two)",
+        help="number of patterns, spread evenly over the 362 (default: all; 2 with --quick)",
     )
     repetitions: int | None = option(
         default=None,
         kind=kinds.whole(1, REPETITIONS),
         metavar="R",
-        help="of each pattern (default 20, of liquid schedules 7; quick: 1)",
+        help="number of runs of each pattern (default 20, and 7 of liquid schedules; 1 with --quick)",
     )
     all_orders: int = option(
         default=PATTERNS,
         kind=kinds.whole(0, PATTERNS),
         metavar="N",
-        help="every order of the first N patterns; of the others liquid schedules, round robin "
-        "and random order only",
+        help="number of patterns on which all orders are measured; on the others only liquid "
+        "schedules, round robin and random order",
     )
     message_kb: int = option(
-        default=200, kind=_KB, metavar="KB", help="of every message but in liquid schedules"
+        default=200, kind=_KB, metavar="KB", help="size of a message, except in liquid schedules"
     )
     liquid_message_kb: int = option(
-        default=500, kind=_KB, metavar="KB", help="of messages in liquid schedules"
+        default=500, kind=_KB, metavar="KB", help="size of a message in liquid schedules"
     )
 
 

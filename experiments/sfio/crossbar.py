@@ -102,14 +102,14 @@ class Options:
     pair_bytes: int | None = option(
         default=None,
         kind=kinds.bytes_up_to(FILE_BYTES),
-        help="of the striped file, for each pair of nodes, within 2 GB a file (default 100kB; "
-        "60kB with --quick)",
+        help="bytes of the striped file for each pair of nodes; a file has at most 2 GB "
+        "(default 100kB; 60kB with --quick)",
     )
     repetitions: int | None = option(
         default=None,
         kind=kinds.whole(1, 99),
         metavar="N",
-        help="writes of each point (default 5; 3 at 31 nodes)",
+        help="number of writes of each point (default 5; 3 at 31 nodes and with --quick)",
     )
 
 

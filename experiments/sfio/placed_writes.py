@@ -55,13 +55,13 @@ class Options:
         default=None,
         kind=kinds.whole(1, 99),
         metavar="N",
-        help="writes of each placement, of which the median counts "
+        help="number of writes of each placement; the median counts "
         f"(default {REPEAT}; 1 with --quick)",
     )
     placements: int | None = option(
         default=None,
         kind=kinds.whole(1, PLACEMENTS),
-        help="random placements of each number of nodes "
+        help="number of random placements for each number of nodes "
         f"(default {PLACEMENTS}; {QUICK_PLACEMENTS} with --quick)",
     )
 
