@@ -107,7 +107,8 @@ class Options:
         default=None,
         kind=kinds.whole(1, REPETITIONS),
         metavar="R",
-        help="number of runs of each pattern (default 20, and 7 of liquid schedules; 1 with --quick)",
+        help="number of runs of each pattern (default 20, and 7 of liquid schedules; "
+        "1 with --quick)",
     )
     all_orders: int = option(
         default=PATTERNS,
