@@ -1,4 +1,4 @@
-"""Measures liquid schedules: the fast method beside DSATUR (networkx), HiGHS, CP-SAT and the search.
+"""Measures liquid schedules: our fast method beside DSATUR, HiGHS, CP-SAT and the exhausted search.
 
     python benchmarks/bench_scheduling.py [--patterns N] [--all-allocations]
 
