@@ -228,7 +228,7 @@ def measure(size: int, machines: int, plan: Path) -> dict[str, Any]:
 
 
 class Usage(NamedTuple):
-    """What programs and the kernel have used so far.
+    """The memory and processor time that programs and the kernel have used so far.
 
     Attributes:
         memory_mb: Memory of each process namespace (machine) in megabytes.
