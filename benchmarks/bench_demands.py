@@ -34,9 +34,9 @@ SAMPLE = 200
 
 
 def plain_optimum(matrix: DemandMatrix) -> float:
-    """Return the least greatest utilisation, by the textbook's programme.
+    """Return the smallest possible utilisation of the most utilised link.
 
-    It has one commodity per pair.
+    It is computed by the linear programme of textbooks, which has one commodity per pair.
     """
     graph = LinkGraph(matrix.network)
     pairs = len(matrix.pairs)

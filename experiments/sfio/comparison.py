@@ -77,7 +77,7 @@ class Comparison:
     complete_sizes: Sequence[int]
 
     def points(self, quick: bool, seed: int) -> Points:
-        """Return each size in one call and piece by piece, and then the complete file."""
+        """Return the points: each size in one call and piece by piece, then the complete file."""
         file_bytes = self.quick_file_bytes if quick else self.file_bytes
         result = []
         for size in self.quick_sizes if quick else self.sizes:

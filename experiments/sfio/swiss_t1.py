@@ -181,7 +181,7 @@ def _liquid_share(row: Row) -> float:
 
 
 def judge(rows: Rows) -> Verdict:
-    """Check the three steps, that there are no others, and that the liquid throughput is reached.
+    """Check that there are only the three steps, and the share of the liquid throughput.
 
     Random nodes, if they were measured, must not have these steps.
     """
