@@ -1,4 +1,7 @@
-"""Makes the packages of this folder visible to their tests, whether or not pip has installed them."""
+"""Makes the packages of this folder visible to their tests.
+
+It makes no difference whether pip has installed them.
+"""
 
 from __future__ import annotations
 

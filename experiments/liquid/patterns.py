@@ -132,7 +132,7 @@ def _graph_figure(patterns: Rows) -> Figure:
     )
 
 
-def _figure_by_nodes(nodes: Sequence[int], throughput: Sequence[float]) -> Figure:
+def _figure_by_nodes(nodes: Sequence[float], throughput: Sequence[float]) -> Figure:
     figure, axes = chart(
         "Liquid throughput of every allocation of Swiss-T1 (Figure 40)",
         size=SIZE,

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from experiments.liquid.rows import column, ratios
+from experiments.liquid.rows import ratios
 from experiments.liquid.swiss_t1_traffic import draw_times, pattern_points, traffic_of
 from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict
 from testbed.scheduling.exact.exact_search import ExactOptions, search_exactly
@@ -77,7 +77,7 @@ def judge(rows: Rows) -> Verdict:
 
 def _solved(rows: Rows, choice: str) -> int:
     """Return the number of patterns that are solved with an equation."""
-    return sum(column(rows, f"{choice}_liquid"))
+    return len([row for row in rows if row[f"{choice}_liquid"]])
 
 
 def _gain_check(rows: Rows, before: str, after: str) -> Check:

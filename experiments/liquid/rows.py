@@ -1,13 +1,12 @@
 """Values that several studies read from their rows."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from testbed.model.studies import Row, Rows
 
 
-def column(rows: Iterable[Row], field: str) -> list[Any]:
-    """Return the values of a field, one per row."""
+def column(rows: Iterable[Row], field: str) -> list[float]:
+    """Return the numbers of a field, one per row."""
     return [row[field] for row in rows]
 
 

@@ -234,7 +234,7 @@ def _horizon_checks(rows: Rows) -> list[Check]:
     critical = where(rows, load=1.0, strategy="liquid")
     first_fit = where(rows, load=0.95, strategy="greedy-defer")
     shortest = min(HORIZONS)
-    longest = max(column(rows, "slots"))
+    longest = max(row["slots"] for row in rows)
     longest_ratio = _mean_throughput(below_critical, longest) / _mean_throughput(first_fit, longest)
     shortest_ratio = _mean_throughput(below_critical, shortest) / _mean_throughput(
         first_fit, shortest

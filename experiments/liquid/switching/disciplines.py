@@ -153,7 +153,7 @@ def _mean_shares(divided: Rows, kind: str) -> list[float]:
         divided: Rows of patterns whose messages were divided.
         kind: "wormhole" or "cut-through".
     """
-    shares_by_pattern = column(divided, f"{kind}-blocks")
+    shares_by_pattern = [row[f"{kind}-blocks"] for row in divided]
     return [statistics.mean(shares) for shares in zip(*shares_by_pattern, strict=True)]
 
 

@@ -71,7 +71,7 @@ def test_only_who_has_the_certificates_is_answered(example: ModuleType) -> None:
             "0": {"cls": "distributed.Worker", "opts": {"nthreads": 1, "memory_limit": 0, **common}}
         }
         started(stack, config, "worker at", address, "--spec", json.dumps(worker))
-        ours = example.options(directory)
+        ours = example.tls_options(directory)
         security = scheduler_security(address, TlsFiles(ca=ours[1], cert=ours[3], key=ours[5]))
         with Client(address, security=security, timeout=10) as client:
             assert client.submit(int).result(timeout=20) == 0
