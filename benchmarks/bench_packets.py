@@ -1,9 +1,9 @@
-"""Packets a second through the stream's ends, one core, beside what the kernel's own sendmmsg and recvmmsg take.
+"""Measures packets per second of a stream's ends on one core, beside sendmmsg and recvmmsg.
 
-Both ends are whole: parity and late parity, block sizes that change, numbers of paths, loss reports and the logs of an
-emulated run, and as there all packets and reports are sealed with a key, unless ``--no-key`` is given. The medians are
-of rounds in which all rows take turns. The rows with sockets run over a veth pair in a
-network namespace of their own (as root, or with user namespaces); without one there are none.
+Both ends are complete: parity and late parity, changing block sizes, path numbers, loss reports,
+and the logs of an emulated run. All packets and reports are authenticated with a key, unless
+``--no-key`` is given. The figures are medians of rounds in which all rows take turns. The sockets
+are connected by a veth pair in a network namespace, which needs root or user namespaces.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,30 +34,55 @@ from fec.redundancy.block_size_control import FixedBlockSize
 from fec.redundancy.labels import LABELS, LabelOrder, RandomLabels, StratifiedLabels
 from testbed.stream.judgement.packet_logs import ReceivedLog, SentLog
 
-M, RATE_PPS, TICK_S = 20, 1e6, 800e-6
-REPORT_PACKETS, PLAYBACK_S = 2_000, 0.04
+M = 20
+RATE_PPS = 1e6
+# The sender is asked for packets at this interval.
+TICK_S = 800e-6
+REPORT_PACKETS = 2_000
+PLAYBACK_S = 0.04
+# Share of the packets whose loss the block size control expects.
+EXPECTED_LOSS = 0.05
+# Number of different payloads.
+PAYLOADS = 251
+# Environment variable that is set in the network namespace.
 INSIDE = "TESTBED_BENCH_NAMESPACE"
 MACS = ("02:00:00:00:00:01", "02:00:00:00:00:02")
 ADDRESSES = ("10.77.0.1", "10.77.0.2")
+# Option of a socket in Linux, which Python does not define.
 SO_RCVBUFFORCE = 33
+RECEIVE_BUFFER_BYTES = 256 << 20
+# The number of the path of each label.
 PATHS = bytes([1]) * 20_000 + bytes([2]) * 20_000 + bytes([3]) * (LABELS - 40_000)
 KEY = bytes(range(32))
+# Handles packets, and returns their number.
+Work = Callable[[], int]
+# Prepares a measurement.
+Prepare = Callable[[], Work]
+
+
+def random_labels() -> LabelOrder:
+    return RandomLabels(1)
+
+
 ORDERS: dict[str, Callable[[], LabelOrder]] = {
     "stratified": StratifiedLabels,
-    "random": lambda: RandomLabels(1),
+    "random": random_labels,
 }
 
 
-class Changing(FixedBlockSize):
-    """N goes round three sizes, a millisecond each."""
+class ChangingBlockSize(FixedBlockSize):
+    """N changes every millisecond, between three sizes."""
 
     def block_size_at(self, begins_s: float) -> int:
         return self.size + int(begins_s * 1000) % 3
 
 
 class Stream:
-    """A stream of a million source packets a second in virtual time: what its sender is told, and when, and what its
-    receiver gets. Every end that runs it does the same."""
+    """A stream of a million source packets per second in virtual time.
+
+    It has the reports that the sender receives, and the packets that the receiver receives, with
+    their times. Therefore all ends that run it do the same.
+    """
 
     def __init__(
         self, symbol_bytes: int, packets: int, loss: float, labels: str, key: bytes | None
@@ -65,8 +91,8 @@ class Stream:
         self.packets = packets
         self.labels = labels
         self.key = key
-        self.payloads = [bytes([i]) * (symbol_bytes - 2) for i in range(251)]
-        self.told = ReceiverParameters(
+        self.payloads = [bytes([value]) * (symbol_bytes - 2) for value in range(PAYLOADS)]
+        self.receiver_parameters = ReceiverParameters(
             source_packets=M,
             symbol_bytes=symbol_bytes,
             report_packets=REPORT_PACKETS,
@@ -76,27 +102,27 @@ class Stream:
         self.reports: list[tuple[float, bytes]] = []
         self.arrivals: list[tuple[int, bytes]] = []
         self.times: list[float] = []
-        sender, receiver, chance = (
-            self.sender(StreamSender),
-            self.receiver(StreamReceiver),
-            np.random.default_rng(1),
-        )
-        now, made = 0.0, 0
-        while made < packets:
-            now += TICK_S
-            batch = sender.packets_due(now, MOST_SENT)
-            made += len(batch)
+        sender = self.sender(StreamSender)
+        receiver = self.receiver(StreamReceiver)
+        rng = np.random.default_rng(1)
+        now_s = 0.0
+        sent = 0
+        while sent < packets:
+            now_s += TICK_S
+            batch = sender.packets_due(now_s, MOST_SENT)
+            sent += len(batch)
             for packet in batch:
-                if chance.random() >= loss:
+                if rng.random() >= loss:
                     self.arrivals.append((packet.label, packet.data))
-                    self.times.append(now)
-                    receiver.receive(packet.data, now)
-                for report in receiver.reports_due(now):
-                    self.reports.append((now, report))
-                    sender.receive(report, now)
-        self.ended_s, self.counters = now, {**sender.counters, **receiver.counters}
+                    self.times.append(now_s)
+                    receiver.receive(packet.data, now_s)
+                for report in receiver.reports_due(now_s):
+                    self.reports.append((now_s, report))
+                    sender.receive(report, now_s)
+        self.counters = {**sender.counters, **receiver.counters}
 
-    def sender(self, kind: type[StreamSender], **more: bytes) -> StreamSender:
+    def sender(self, kind: type[StreamSender], **options: bytes) -> StreamSender:
+        """Return a sender of this class."""
         parameters = SenderParameters(
             source_packets=M,
             symbol_bytes=self.symbol_bytes,
@@ -106,35 +132,40 @@ class Stream:
             delay_of_label=[1e-4] * LABELS,
             key=self.key,
         )
-        control = Changing(M + 2, largest=M + 8, late_parity=True, loss=0.05)
+        control = ChangingBlockSize(M + 2, largest=M + 8, late_parity=True, loss=EXPECTED_LOSS)
         payloads = self.payloads
-        source = lambda i: payloads[i % 251]  # noqa: E731 - as cheap as a payload can be
-        return kind(
-            parameters, ReedSolomonCode(M), ORDERS[self.labels](), control, source, PATHS, **more
-        )  # type: ignore[call-arg]
+
+        # The cheapest possible source of payloads.
+        def payload(index: int) -> bytes:
+            return payloads[index % PAYLOADS]
+
+        code = ReedSolomonCode(M)
+        order = ORDERS[self.labels]()
+        return kind(parameters, code, order, control, payload, PATHS, **options)  # type: ignore[call-arg]
 
     def receiver(self, kind: type[StreamReceiver]) -> StreamReceiver:
-        return kind(self.told, ReedSolomonCode(M))
-
-
-Work = Callable[[], int]
-"""Says how many packets it handled."""
-Prepare = Callable[[], Work]
+        """Return a receiver of this class."""
+        return kind(self.receiver_parameters, ReedSolomonCode(M))
 
 
 def rate(prepare: Prepare) -> float:
-    """Packets a second of this process's time on a processor: another load on the machine shows less than by the
-    clock."""
+    """Return packets per second of processor time.
+
+    Other load on the machine has less influence on it than on the time by the clock.
+    """
     gc.collect()
     work = prepare()
-    began = time.process_time()
+    start_s = time.process_time()
     count = work()
-    return count / (time.process_time() - began)
+    return count / (time.process_time() - start_s)
 
 
 class Wire:
-    """Frames leave one end of a veth pair; a UDP socket waits at the other. Sending includes the way into that socket,
-    which the kernel walks within the sender's call; the socket is emptied between the rounds."""
+    """A veth pair: frames are sent on one end, and a UDP socket receives them at the other.
+
+    A send includes the path into the receiving socket, because the kernel delivers the frame within
+    the call. The socket is emptied between rounds. The methods prepare measurements.
+    """
 
     def __init__(self, stream: Stream) -> None:
         template = FrameTemplate(
@@ -142,29 +173,31 @@ class Wire:
         )
         raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
         raw.bind(("bench0", 0))
-        self.arriving = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.arriving.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 256 << 20)
-        self.arriving.bind((ADDRESSES[1], STREAM_UDP_PORT))
-        self.stream, self.frames = stream, FrameSender(raw, template)
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES)
+        self.socket.bind((ADDRESSES[1], STREAM_UDP_PORT))
+        self.stream = stream
+        self.frames = FrameSender(raw, template)
         self.datagrams = DatagramReceiver(
-            self.arriving, limit=MOST, timestamps=True, peer=ADDRESSES[0]
+            self.socket, limit=MOST, timestamps=True, peer=ADDRESSES[0]
         )
         frame_bytes = template.header_bytes + HEADER_BYTES + stream.symbol_bytes
         self.ready = Messages(np.zeros((MOST_SENT, frame_bytes), np.uint8))
         self.ready.rows[:, : template.header_bytes] = list(
             template.headers_for(HEADER_BYTES + stream.symbol_bytes)
         )
-        self.rows = RowReceiver(
-            self.arriving, BatchReceiver(stream.told, ReedSolomonCode(M)), ADDRESSES[0]
-        )
+        receiver = BatchReceiver(stream.receiver_parameters, ReedSolomonCode(M))
+        self.rows = RowReceiver(self.socket, receiver, ADDRESSES[0])
 
     def kernel_sends(self) -> Work:
-        labels, sent = np.array([label for label, _ in self.stream.arrivals[:MOST_SENT]]), 0
-        place = FrameTemplate.label_offset
-        self.ready.rows[:, place], self.ready.rows[:, place + 1] = labels >> 8, labels & 255
+        """Send ready frames."""
+        labels = np.array([label for label, _ in self.stream.arrivals[:MOST_SENT]])
+        offset = FrameTemplate.label_offset
+        self.ready.rows[:, offset] = labels >> 8
+        self.ready.rows[:, offset + 1] = labels & 255
 
         def work() -> int:
-            nonlocal sent
+            sent = 0
             while sent < self.stream.packets:
                 self.frames.send_rows(self.ready, labels)
                 sent += MOST_SENT
@@ -173,7 +206,9 @@ class Wire:
         return work
 
     def sends(self) -> Work:
-        stream, log, now, made = self.stream, SentLog(), 0.0, 0
+        """Run a sender that sends in batches."""
+        stream = self.stream
+        log = SentLog()
         headers = self.frames.template.headers_for(HEADER_BYTES + stream.symbol_bytes)
         sender = stream.sender(BatchSender, headers=headers)
         reports = list(reversed(stream.reports))
@@ -181,211 +216,261 @@ class Wire:
         frames = Messages(sender.rows)
 
         def work() -> int:
-            nonlocal now, made
-            while made < stream.packets:
-                now += TICK_S
-                if count := sender.fill(now):
+            now_s = 0.0
+            sent = 0
+            while sent < stream.packets:
+                now_s += TICK_S
+                count = sender.fill(now_s)
+                if count:
                     self.frames.send_rows(frames, sender.log[:count, 3])
-                    log.add_batch(now, now, sender.log[:count])
-                    made += count
-                while reports and reports[-1][0] <= now:
-                    sender.receive(reports.pop()[1], now)
+                    log.add_batch(now_s, now_s, sender.log[:count])
+                    sent += count
+                while reports and reports[-1][0] <= now_s:
+                    _, report = reports.pop()
+                    sender.receive(report, now_s)
             assert sender.counters["late_parity"] == stream.counters["late_parity"], (
                 "another stream than the plain one"
             )
-            return made
+            return sent
 
         return work
 
     def sends_one_by_one(self) -> Work:
-        stream, log, now, made = self.stream, SentLog(), 0.0, 0
+        """Run a sender that sends packet by packet."""
+        stream = self.stream
+        log = SentLog()
         sender = stream.sender(StreamSender)
         reports = list(reversed(stream.reports))
 
         def work() -> int:
-            nonlocal now, made
-            while made < stream.packets:
-                now += TICK_S
-                for packet in sender.packets_due(now, MOST_SENT):
+            now_s = 0.0
+            sent = 0
+            while sent < stream.packets:
+                now_s += TICK_S
+                for packet in sender.packets_due(now_s, MOST_SENT):
                     self.frames.send(packet.label, packet.data)
                     log.add(
-                        now,
+                        now_s,
                         packet.due_s,
                         packet.block,
                         packet.symbol,
                         packet.label,
                         packet.block_size,
                     )
-                    made += 1
-                while reports and reports[-1][0] <= now:
-                    sender.receive(reports.pop()[1], now)
-            return made
+                    sent += 1
+                while reports and reports[-1][0] <= now_s:
+                    _, report = reports.pop()
+                    sender.receive(report, now_s)
+            return sent
 
         return work
 
     def kernel_receives(self) -> Work:
-        count = 0
+        """Receive rows, and ignore them."""
 
         def work() -> int:
-            nonlocal count
-            while got := self.rows.receive():
-                count += got
-            return count
+            received = 0
+            while count := self.rows.receive():
+                received += count
+            return received
 
         return work
 
     def library_receives(self) -> Work:
-        count = 0
+        """Receive datagrams with Python's standard library, and ignore them."""
 
         def work() -> int:
-            nonlocal count
-            while got := self.datagrams.receive():
-                count += len(got)
-            return count
+            received = 0
+            while datagrams := self.datagrams.receive():
+                received += len(datagrams)
+            return received
 
         return work
 
     def receives(self, *, events: bool = False) -> Work:
-        receiver, log, count, delivered = (
-            self.stream.receiver(CompiledReceiver),
-            ReceivedLog(),
-            0,
-            0,
-        )
+        """Run a receiver that receives in batches.
+
+        Args:
+            events: Whether the receiver creates an event for each packet.
+        """
+        receiver = self.stream.receiver(CompiledReceiver)
         assert isinstance(receiver, CompiledReceiver)
-        arriving, times = (
-            RowReceiver(self.arriving, receiver, ADDRESSES[0]),
-            np.array(self.stream.times),
-        )
+        log = ReceivedLog()
+        rows = RowReceiver(self.socket, receiver, ADDRESSES[0])
+        times = np.array(self.stream.times)
 
         def work() -> int:
-            nonlocal count, delivered
-            while got := arriving.receive():
-                receiver.times[:got] = times[count : count + got]
-                happened = receiver.receive_many(got)
+            received = 0
+            delivered = 0
+            while count := rows.receive():
+                receiver.times[:count] = times[received : received + count]
+                batch_events = receiver.receive_many(count)
                 if events:
-                    delivered += sum(isinstance(event, SourceDelivered) for event in happened)
+                    delivered += count_delivered(batch_events)
                 else:
-                    delivered += len(happened.sources()[0])
+                    delivered += len(batch_events.sources()[0])
                 log.add_rows(receiver.log[: receiver.logged])
-                receiver.reports_due(receiver.times[got - 1])
-                count += got
-            assert (
-                len(log) == count == receiver.received
-                and delivered == receiver.counters["delivered"]
-            )
-            return count
+                receiver.reports_due(receiver.times[count - 1])
+                received += count
+            assert len(log) == received
+            assert receiver.received == received
+            assert receiver.counters["delivered"] == delivered
+            return received
 
         return work
 
     def receives_events(self) -> Work:
+        """Run a receiver that receives in batches, and creates an event for each packet."""
         return self.receives(events=True)
 
     def receives_one_by_one(self) -> Work:
-        receiver, log, count, times = (
-            self.stream.receiver(StreamReceiver),
-            ReceivedLog(),
-            0,
-            self.stream.times,
-        )
+        """Run a receiver that receives packet by packet."""
+        receiver = self.stream.receiver(StreamReceiver)
+        log = ReceivedLog()
+        times = self.stream.times
 
         def work() -> int:
-            nonlocal count
-            while got := self.datagrams.receive():
-                self.datagrams.arrival_times_s(len(got))
-                for data, at in zip(got, times[count : count + len(got)], strict=True):
-                    sum(isinstance(event, SourceDelivered) for event in receiver.receive(data, at))
-                    log.add(at, int.from_bytes(data[4:7], "big"), data[7])
-                receiver.reports_due(at)
-                count += len(got)
-            return count
+            received = 0
+            while datagrams := self.datagrams.receive():
+                count = len(datagrams)
+                self.datagrams.arrival_times_s(count)
+                arrival_times = times[received : received + count]
+                for data, arrival_s in zip(datagrams, arrival_times, strict=True):
+                    count_delivered(receiver.receive(data, arrival_s))
+                    log.add(arrival_s, int.from_bytes(data[4:7], "big"), data[7])
+                receiver.reports_due(arrival_s)
+                received += count
+            return received
 
         return work
 
     def after_draining(self, prepare: Prepare) -> float:
+        """Empty the receiving socket, and return the rate of a measurement."""
         self.kernel_receives()()
         return rate(prepare)
 
     def after_filling(self, prepare: Prepare) -> float:
+        """Send all packets into the receiving socket, and return the rate of a measurement."""
         self.kernel_receives()()
         for label, data in self.stream.arrivals:
             self.frames.send(label, data)
         return rate(prepare)
 
 
+def count_delivered(events: Iterable[object]) -> int:
+    """Return the number of source packets that these events deliver."""
+    return sum(isinstance(event, SourceDelivered) for event in events)
+
+
 def enter_namespace() -> None:
-    """Go on in a network namespace of our own, where there can be one."""
+    """Run this program again in a network namespace, if that is possible."""
+    if os.environ.get(INSIDE):
+        return
     command = ["unshare", "-n"] if os.geteuid() == 0 else ["unshare", "-Urn"]
-    if (
-        os.environ.get(INSIDE)
-        or subprocess.run([*command, "true"], check=False, capture_output=True).returncode
-    ):
+    trial = subprocess.run([*command, "true"], check=False, capture_output=True)
+    if trial.returncode:
         return
     os.environ[INSIDE] = "1"
     os.execvp(command[0], [*command, sys.executable, *sys.argv])
 
 
-def lay_wire() -> None:
+def create_wire() -> None:
+    """Create the veth pair."""
     for line in (
-        f"link add bench0 address {MACS[0]} mtu 9000 type veth peer name bench1 address {MACS[1]} mtu 9000",
+        f"link add bench0 address {MACS[0]} mtu 9000 "
+        f"type veth peer name bench1 address {MACS[1]} mtu 9000",
         f"addr add {ADDRESSES[1]}/24 dev bench1",
         "link set bench0 up",
         "link set bench1 up",
         "link set lo up",
     ):
         subprocess.run(["ip", *line.split()], check=True)
+    # The interfaces need a moment.
     time.sleep(0.2)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--symbol-bytes", type=int, default=256)
-    parser.add_argument("--packets", type=int, default=100_000)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--loss", type=float, nargs="+", default=[0.0, 0.02])
-    parser.add_argument("--labels", nargs="+", choices=tuple(ORDERS), default=list(ORDERS))
-    parser.add_argument("--no-key", action="store_true", help="CRC32 in place of the key's seals")
+    parser.add_argument("--symbol-bytes", type=int, default=256, help="size of a symbol")
+    parser.add_argument("--packets", type=int, default=100_000, help="number of packets")
+    parser.add_argument("--repeats", type=int, default=5, help="number of rounds")
+    parser.add_argument("--loss", type=float, nargs="+", default=[0.0, 0.02], help="loss rates")
+    parser.add_argument(
+        "--labels", nargs="+", choices=tuple(ORDERS), default=list(ORDERS), help="label orders"
+    )
+    parser.add_argument("--no-key", action="store_true", help="checksums (CRC32) instead of a key")
     options = parser.parse_args(arguments)
     enter_namespace()
     if not os.environ.get(INSIDE):
         print("no network namespace here: nothing can be measured")
         return
-    gc.disable()  # as the ends of a session do
-    lay_wire()
+    # The ends of a session do the same.
+    gc.disable()
+    create_wire()
     print(
-        f"symbols of {options.symbol_bytes} bytes, M = {M}, {options.packets} packets; thousands of packets a second "
-        f"of processor time, medians of {options.repeats} rounds;\nload before: {os.getloadavg()[0]:.1f}"
+        f"symbols of {options.symbol_bytes} bytes, M = {M}, {options.packets} packets; "
+        "thousands of packets a second of processor time, "
+        f"medians of {options.repeats} rounds;\nload before: {os.getloadavg()[0]:.1f}"
     )
     key = None if options.no_key else KEY
     for labels in options.labels:
         for loss in options.loss:
             stream = Stream(options.symbol_bytes, options.packets, loss, labels, key)
-            tell(stream, loss, options.repeats)
+            print_table(stream, loss, options.repeats)
 
 
-def tell(stream: Stream, loss: float, repeats: int) -> None:
+class Measurement(NamedTuple):
+    """A row of the table.
+
+    Attributes:
+        name: Its name.
+        prepare: Prepares the measurement.
+        sends: Whether packets are sent; otherwise they are received.
+    """
+
+    name: str
+    prepare: Prepare
+    sends: bool
+
+
+def print_table(stream: Stream, loss: float, repeats: int) -> None:
+    """Measure all rows in turn, and print their medians, also relative to the kernel."""
     wire = Wire(stream)
-    rows: list[tuple[str, Callable[[Prepare], float], Prepare]] = [
-        ("the kernel's sendmmsg, 1024 ready frames a call", wire.after_draining, wire.kernel_sends),
-        ("whole sender, in batches", wire.after_draining, wire.sends),
-        ("whole sender, packet by packet", wire.after_draining, wire.sends_one_by_one),
-        ("the kernel's recvmmsg, 512 a call, stamped", wire.after_filling, wire.kernel_receives),
-        ("the standard library's recvmsg, stamped", wire.after_filling, wire.library_receives),
-        ("whole receiver, in batches", wire.after_filling, wire.receives),
-        ("whole receiver, in batches, an event a packet", wire.after_filling, wire.receives_events),
-        ("whole receiver, packet by packet", wire.after_filling, wire.receives_one_by_one),
-    ]
-    rounds = [[measure(prepare) for _, measure, prepare in rows] for _ in range(repeats)]
-    told = {name: stream.counters.get(name, 0) for name in ("late_parity", "reports", "recovered")}
-    seals = "CRC32" if stream.key is None else "keyed"
-    print(
-        f"\n{stream.labels} labels, {seals}, {loss:.0%} lost; "
-        + ", ".join(f"{count} {name}" for name, count in told.items())
+    kernel_sends = Measurement(
+        "the kernel's sendmmsg, 1024 ready frames a call", wire.kernel_sends, True
     )
-    for k, (name, _, _) in enumerate(rows):
-        of_kernel = statistics.median(one[k] / one[3 * (k >= 3)] for one in rounds)
+    kernel_receives = Measurement(
+        "the kernel's recvmmsg, 512 a call, stamped", wire.kernel_receives, False
+    )
+    rows = [
+        kernel_sends,
+        Measurement("whole sender, in batches", wire.sends, True),
+        Measurement("whole sender, packet by packet", wire.sends_one_by_one, True),
+        kernel_receives,
+        Measurement("the standard library's recvmsg, stamped", wire.library_receives, False),
+        Measurement("whole receiver, in batches", wire.receives, False),
+        Measurement("whole receiver, in batches, an event a packet", wire.receives_events, False),
+        Measurement("whole receiver, packet by packet", wire.receives_one_by_one, False),
+    ]
+    rates: dict[str, list[float]] = {row.name: [] for row in rows}
+    for _ in range(repeats):
+        for row in rows:
+            measure = wire.after_draining if row.sends else wire.after_filling
+            rates[row.name].append(measure(row.prepare))
+    counts = []
+    for name in ("late_parity", "reports", "recovered"):
+        counts.append(f"{stream.counters.get(name, 0)} {name}")
+    seals = "CRC32" if stream.key is None else "keyed"
+    print(f"\n{stream.labels} labels, {seals}, {loss:.0%} lost; {', '.join(counts)}")
+    for row in rows:
+        kernel = kernel_sends if row.sends else kernel_receives
+        ratios = []
+        for row_rate, kernel_rate in zip(rates[row.name], rates[kernel.name], strict=True):
+            ratios.append(row_rate / kernel_rate)
+        median_rate = statistics.median(rates[row.name])
         print(
-            f"{name:<50}{statistics.median(one[k] for one in rounds) / 1e3:>8.0f}{of_kernel:>8.2f} of the kernel's"
+            f"{row.name:<50}{median_rate / 1e3:>8.0f}{statistics.median(ratios):>8.2f} "
+            "of the kernel's"
         )
 
 

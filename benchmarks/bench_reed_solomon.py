@@ -1,6 +1,8 @@
-"""Reed-Solomon speed of every engine beside zfec: source MB/s for 1000-byte packets, encoding and worst-case decoding.
+"""Measures the speed of every Reed-Solomon engine beside zfec, in source MB/s.
 
-Best of repeated runs on one core, on bytes objects with a new loss pattern each time, rows and copies included.
+Packets have 1000 bytes. The figures are of encoding and of decoding in the worst case: the best of
+repeated runs on one core, on bytes objects, with a new loss pattern each time. They include the
+conversion to rows, and copies.
 """
 
 from __future__ import annotations
@@ -9,106 +11,162 @@ import argparse
 import itertools
 import time
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 
 from fec import ReedSolomonCode, available_engines
 
+# N and M of each code.
 CODES = ((30, 23), (40, 20), (255, 223))
 PACKET_BYTES = 1000
-REFERENCE_BYTES = 16  # a column at a time in Python
+# The reference engine computes one column at a time in Python.
+REFERENCE_BYTES = 16
+# Number of different loss patterns.
+PATTERNS = 2000
+# Groups of calls become longer until they take this time, so that the clock is precise enough.
+MIN_GROUP_S = 0.002
+
+
+class Speed(NamedTuple):
+    """Speeds in MB/s."""
+
+    encode: float
+    decode: float
 
 
 def best_seconds(call: Callable[[], object], budget_s: float) -> float:
-    """Shortest time of one call, over groups of calls within the budget."""
+    """Return the shortest mean time of a call, over groups of calls within the budget."""
     call()
-    best, ends = float("inf"), time.perf_counter() + budget_s
-    group = 1
-    while time.perf_counter() < ends:
-        start = time.perf_counter()
-        for _ in range(group):
+    best_s = float("inf")
+    end_s = time.perf_counter() + budget_s
+    group_size = 1
+    while time.perf_counter() < end_s:
+        start_s = time.perf_counter()
+        for _ in range(group_size):
             call()
-        took = time.perf_counter() - start
-        best = min(best, took / group)
-        if took < 0.002:
-            group *= 2
-    return best
+        duration_s = time.perf_counter() - start_s
+        best_s = min(best_s, duration_s / group_size)
+        if duration_s < MIN_GROUP_S:
+            group_size *= 2
+    return best_s
 
 
-def _worst_case(block: int, sources: int) -> tuple[list[int], list[int]]:
-    """(known, missing) ids when as many source symbols as there is parity are lost."""
-    lost = min(sources, block - sources)
-    return list(range(lost, lost + sources)), list(range(lost))
+def _lost_count(block: int, sources: int) -> int:
+    """Return how many source symbols are lost in the worst case: as many as can be repaired."""
+    return min(sources, block - sources)
 
 
-def _patterns(block: int, sources: int) -> Iterator[list[int]]:
-    """Ever new sets of M symbols with every parity symbol in use."""
+def _worst_case_ids(block: int, sources: int) -> list[int]:
+    """Return the ids of the received symbols in the worst case."""
+    lost = _lost_count(block, sources)
+    return list(range(lost, lost + sources))
+
+
+def _loss_patterns(block: int, sources: int) -> Iterator[list[int]]:
+    """Yield ids of M received symbols without end; all needed parity symbols are among them."""
     rng = np.random.default_rng(3)
-    lost = min(sources, block - sources)
+    lost = _lost_count(block, sources)
+    parity = list(range(sources, sources + lost))
     patterns = []
-    for _ in range(2000):
-        kept = rng.permutation(sources)[: sources - lost]
-        patterns.append(sorted(kept.tolist()) + list(range(sources, sources + lost)))
+    for _ in range(PATTERNS):
+        received = rng.permutation(sources)[: sources - lost]
+        patterns.append(sorted(received.tolist()) + parity)
     return itertools.cycle(patterns)
 
 
-def engine_rows(engine: str, block: int, sources: int, budget_s: float) -> tuple[float, float]:
-    """MB/s: encode, and decode with a new loss pattern each time."""
+def _packets(sources: int, length: int) -> list[bytes]:
     rng = np.random.default_rng(1)
+    rows = rng.integers(0, 256, (sources, length), dtype=np.uint8)
+    return [row.tobytes() for row in rows]
+
+
+def engine_speed(engine: str, block: int, sources: int, budget_s: float) -> Speed:
+    """Measure an engine.
+
+    Args:
+        engine: Name of the engine.
+        block: N, the number of symbols of a block.
+        sources: M, the number of source symbols.
+        budget_s: Time for each figure, in seconds.
+    """
     code = ReedSolomonCode(sources, engine=engine)
     length = REFERENCE_BYTES if engine == "reedsolo" else PACKET_BYTES
-    packets = [row.tobytes() for row in rng.integers(0, 256, (sources, length), dtype=np.uint8)]
-    symbols, patterns = code.encode(packets, block), _patterns(block, sources)
-    known, _ = _worst_case(block, sources)
-    if code.decode({i: symbols[i] for i in known}) != packets:
+    packets = _packets(sources, length)
+    symbols = code.encode(packets, block)
+    worst_case = {index: symbols[index] for index in _worst_case_ids(block, sources)}
+    if code.decode(worst_case) != packets:
         raise SystemExit(f"{engine} RS({block},{sources}): wrong bytes recovered")
-    encode = best_seconds(lambda: code.encode(packets, block), budget_s)
-    decode = best_seconds(lambda: code.decode({i: symbols[i] for i in next(patterns)}), budget_s)
+    patterns = _loss_patterns(block, sources)
+
+    def encode() -> object:
+        return code.encode(packets, block)
+
+    def decode() -> object:
+        return code.decode({index: symbols[index] for index in next(patterns)})
+
     megabytes = sources * length / 1e6
-    return megabytes / encode, megabytes / decode
+    encode_s = best_seconds(encode, budget_s)
+    decode_s = best_seconds(decode, budget_s)
+    return Speed(megabytes / encode_s, megabytes / decode_s)
 
 
-def zfec_rows(block: int, sources: int, budget_s: float) -> tuple[float, float] | None:
-    """MB/s of zfec's encode and worst-case decode on bytes; None where it is not installed."""
+def zfec_speed(block: int, sources: int, budget_s: float) -> Speed | None:
+    """Measure zfec, and return None if it is not installed.
+
+    Args:
+        block: N, the number of symbols of a block.
+        sources: M, the number of source symbols.
+        budget_s: Time for each figure, in seconds.
+    """
     try:
         import zfec  # type: ignore[import-untyped,unused-ignore]
     except ImportError:
         return None
-    megabytes = sources * PACKET_BYTES / 1e6
-    rng = np.random.default_rng(1)
-    packets = [
-        row.tobytes() for row in rng.integers(0, 256, (sources, PACKET_BYTES), dtype=np.uint8)
-    ]
-    encoder, decoder = zfec.Encoder(sources, block), zfec.Decoder(sources, block)
+    packets = _packets(sources, PACKET_BYTES)
+    encoder = zfec.Encoder(sources, block)
+    decoder = zfec.Decoder(sources, block)
     parity_ids = tuple(range(sources, block))
     symbols = [*packets, *encoder.encode(packets, parity_ids)]
-    known, _ = _worst_case(block, sources)
-    received = [symbols[i] for i in known]
-    encode = best_seconds(lambda: encoder.encode(packets, parity_ids), budget_s)
-    decode = best_seconds(lambda: decoder.decode(received, known), budget_s)
-    return megabytes / encode, megabytes / decode
+    received_ids = _worst_case_ids(block, sources)
+    received = [symbols[index] for index in received_ids]
+
+    def encode() -> object:
+        return encoder.encode(packets, parity_ids)
+
+    def decode() -> object:
+        return decoder.decode(received, received_ids)
+
+    megabytes = sources * PACKET_BYTES / 1e6
+    encode_s = best_seconds(encode, budget_s)
+    decode_s = best_seconds(decode, budget_s)
+    return Speed(megabytes / encode_s, megabytes / decode_s)
+
+
+def _figure(speed: float) -> str:
+    return f"{speed:10.0f}" if speed >= 10 else f"{speed:10.2f}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=0.3, help="for each figure (default 0.3)")
-    budget = parser.parse_args().seconds
+    parser.add_argument(
+        "--seconds", type=float, default=0.3, help="time for each figure (default 0.3)"
+    )
+    budget_s = parser.parse_args().seconds
     print(f"{'code':12}{'engine':10}{'encode':>10}{'decode':>10}   MB/s; encode / zfec's")
     for block, sources in CODES:
         name = f"RS({block},{sources})"
-        zfec_figures = zfec_rows(block, sources, budget)
+        zfec = zfec_speed(block, sources, budget_s)
         for engine in available_engines():
-            rows = engine_rows(engine, block, sources, budget)
-            ratio = f"{rows[0] / zfec_figures[0]:8.1f} x" if zfec_figures else ""
-            print(
-                f"{name:12}{engine:10}"
-                + "".join(f"{figure:10.{0 if figure >= 10 else 2}f}" for figure in rows)
-                + ratio
-            )
-        if zfec_figures:
-            print(f"{name:12}{'zfec':10}{zfec_figures[0]:10.0f}{zfec_figures[1]:10.0f}")
-        else:
+            speed = engine_speed(engine, block, sources, budget_s)
+            line = f"{name:12}{engine:10}{_figure(speed.encode)}{_figure(speed.decode)}"
+            if zfec is not None:
+                line += f"{speed.encode / zfec.encode:8.1f} x"
+            print(line)
+        if zfec is None:
             print(f"{name:12}zfec is not installed: pip install zfec for the comparison")
+        else:
+            print(f"{name:12}{'zfec':10}{zfec.encode:10.0f}{zfec.decode:10.0f}")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Wavelengths for all pairs, without conversion: ours against DSATUR (networkx) and CP-SAT on the same lightpaths, in
-the same run.
+"""Compares the wavelengths of all pairs, without conversion, with DSATUR (networkx) and CP-SAT.
 
-Median seconds of some repetitions; colours are (round, wavelength) pairs, the fewest possible being the bottleneck
-load.
+All three work on the same lightpaths in the same run. Times are seconds; ours is the median of
+several repetitions. A colour is a round and a wavelength. The bottleneck load is the fewest
+possible number of colours.
 """
 
 from __future__ import annotations
@@ -27,50 +27,64 @@ CP_SAT_LIMIT_S = 20.0
 
 
 def timed(work: Callable[[], int], repeats: int) -> tuple[int, float]:
-    """The colours found, and the median of the seconds."""
-    seconds, colours = [], 0
+    """Return the number of colours, and the median time in seconds."""
+    times_s = []
+    colours = 0
     for _ in range(repeats):
-        began = time.perf_counter()
+        start_s = time.perf_counter()
         colours = work()
-        seconds.append(time.perf_counter() - began)
-    return colours, statistics.median(seconds)
+        times_s.append(time.perf_counter() - start_s)
+    return colours, statistics.median(times_s)
 
 
 def dsatur_colours(paths: Sequence[Sequence[int]]) -> int:
-    """Colours of the congestion graph, its building included."""
-    users: dict[int, list[int]] = {}
-    for i, path in enumerate(paths):
+    """Build the congestion graph, and return the number of its colours."""
+    paths_over_link: dict[int, list[int]] = {}
+    for index, path in enumerate(paths):
         for link in path:
-            users.setdefault(link, []).append(i)
+            paths_over_link.setdefault(link, []).append(index)
     graph = nx.Graph()
     graph.add_nodes_from(range(len(paths)))
-    graph.add_edges_from(pair for listed in users.values() for pair in combinations(listed, 2))
+    for indices in paths_over_link.values():
+        graph.add_edges_from(combinations(indices, 2))
     return 1 + max(nx.greedy_color(graph, strategy="DSATUR").values())
 
 
-def own_colours(network: Network, lightpaths: Sequence[Lightpath]) -> int:
-    """Rounds of one wavelength."""
+def our_colours(network: Network, lightpaths: Sequence[Lightpath]) -> int:
+    """Return the number of rounds with one wavelength."""
     return len(assign_wavelengths(network, lightpaths, wavelengths=1, switching="wsxc").rounds)
+
+
+def row(network_name: str) -> str:
+    """Return the row of a network."""
+    network = load_network(network_name)
+    lightpaths = lightpaths_between(network, all_to_all(network))
+    paths = []
+    load_of_link: Counter[int] = Counter()
+    for lightpath in lightpaths:
+        path = [network.link_index[link] for link in lightpath.links]
+        paths.append(path)
+        load_of_link.update(path)
+    bound = max(load_of_link.values())
+    ours, our_s = timed(partial(our_colours, network, lightpaths), 5)
+    dsatur, dsatur_s = timed(partial(dsatur_colours, paths), 1)
+    start_s = time.perf_counter()
+    state = solve_packing(paths, bound, 1, time_limit_s=CP_SAT_LIMIT_S).state
+    cp_sat_s = time.perf_counter() - start_s
+    return (
+        f"{network_name:26} {len(paths):6} {bound:6} | {ours:5} {our_s:8.4f} | "
+        f"{dsatur:6} {dsatur_s:8.3f} {dsatur_s / our_s:6.1f} | "
+        f"{state} at the bound, {cp_sat_s:.2f} s ({cp_sat_s / our_s:.0f} x)"
+    )
 
 
 def main() -> None:
     print(
-        f"{'network':26} {'paths':>6} {'bound':>6} | {'ours':>5} {'s':>8} | {'DSATUR':>6} {'s':>8} {'x':>6} | CP-SAT"
+        f"{'network':26} {'paths':>6} {'bound':>6} | {'ours':>5} {'s':>8} | {'DSATUR':>6} {'s':>8} "
+        f"{'x':>6} | CP-SAT"
     )
-    for name in NETWORKS:
-        network = load_network(name)
-        lightpaths = lightpaths_between(network, all_to_all(network))
-        paths = [[network.link_index[link] for link in path.links] for path in lightpaths]
-        bound = max(Counter(link for path in paths for link in path).values())
-        found, own_s = timed(partial(own_colours, network, lightpaths), 5)
-        coloured, dsatur_s = timed(partial(dsatur_colours, paths), 1)
-        began = time.perf_counter()
-        state = solve_packing(paths, bound, 1, time_limit_s=CP_SAT_LIMIT_S).state
-        cp_s = time.perf_counter() - began
-        print(
-            f"{name:26} {len(paths):6} {bound:6} | {found:5} {own_s:8.4f} | {coloured:6} {dsatur_s:8.3f} "
-            f"{dsatur_s / own_s:6.1f} | {state} at the bound, {cp_s:.2f} s ({cp_s / own_s:.0f} x)"
-        )
+    for network_name in NETWORKS:
+        print(row(network_name))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A network of real switches held up by this very process: a link fails, packets are lost, it is repaired.
+"""Runs a network of real switches in this process: a link fails, packets are lost, it is repaired.
 
 python examples/failing_link.py
 """

@@ -1,4 +1,6 @@
-"""Chapter 2's first program: one process writes a message into a file striped over two I/O nodes.
+"""Writes a message from one process into a file (first program of chapter 2).
+
+The file is striped over two I/O nodes.
 
 testbed run crossbar:4 --compute-nodes 1 --io-nodes 2 -- python examples/hello.py
 """
@@ -6,6 +8,6 @@ testbed run crossbar:4 --compute-nodes 1 --io-nodes 2 -- python examples/hello.p
 from sfio_emu import mclose, mopen, mwritec
 
 file = mopen("p1/tmp/a1.dat;p2/tmp/a2.dat;", 5)
-# writes in the global file 11 characters at location 0
+# Write 11 characters at position 0 of the file.
 mwritec(file, 0, b"Hello World", 11)
 mclose(file)

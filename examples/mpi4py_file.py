@@ -1,6 +1,7 @@
-"""MPI.File of mpi4py on striped files: what a program does with `MPI.File`, it does with `File` of this module.
+"""``MPI.File`` of mpi4py on striped files.
 
-SFIO_LISTENERS names the I/O nodes, SFIO_UNIT the stripe unit; every file is striped over all nodes, below its own path:
+A program uses ``File`` of this module instead of ``MPI.File``. SFIO_LISTENERS names the I/O nodes,
+and SFIO_UNIT the stripe unit. Every file is striped over all I/O nodes, under its own path:
 
     from mpi4py import MPI
     from mpi4py_file import File
@@ -8,7 +9,7 @@ SFIO_LISTENERS names the I/O nodes, SFIO_UNIT the stripe unit; every file is str
     file = File.Open(MPI.COMM_WORLD, "results/a", MPI.MODE_RDWR | MPI.MODE_CREATE)
 """
 
-# ruff: noqa: N802 - the names are MPI's
+# ruff: noqa: N802 - the names are those of MPI
 
 import os
 
@@ -28,64 +29,91 @@ listeners = parse_listeners(os.environ.get("SFIO_LISTENERS", ""))
 session = Session(TcpConnections(listeners))
 
 
-def name_of(path):
-    return ";".join(f"{host}/{os.fsdecode(path).strip('/')}" for host in listeners)
+def striped_name(path):
+    """Return the name of a striped file: its path on each I/O node."""
+    path = os.fsdecode(path).strip("/")
+    return ";".join(f"{host}/{path}" for host in listeners)
 
 
 def memory_of(spec, writing):
-    """The buffer of an mpi4py specification and what of it is meant: datatype, count, first byte."""
-    buffer, *rest = spec if isinstance(spec, (list, tuple)) else (spec,)
-    octets = memoryview(MPI.buffer.frombuffer(buffer, readonly=writing))
-    if not rest or rest[-1] is None:
-        return octets, None, 1, 0
-    mpi_type = MPI.Datatype.fromcode(rest[-1]) if isinstance(rest[-1], str) else rest[-1]
-    extent = mpi_type.Get_extent()[1]
-    count, place = (
-        (rest[0] if isinstance(rest[0], (list, tuple)) else (rest[0], 0))
-        if len(rest) > 1
-        else (None, 0)
-    )
-    return (
-        octets,
-        datatype_by_decoding(mpi_type),
-        len(octets) // extent if count is None else count,
-        place * extent,
-    )
+    """Return the memory of an mpi4py buffer specification.
+
+    Args:
+        spec: A buffer, [buffer, datatype], [buffer, count, datatype] or [buffer, (count,
+            displacement), datatype].
+        writing: Whether the buffer is written to a file, so that it may be read-only.
+
+    Returns:
+        The bytes of the buffer, the datatype or None, the number of items, and the first byte.
+    """
+    buffer, *details = spec if isinstance(spec, (list, tuple)) else (spec,)
+    memory = memoryview(MPI.buffer.frombuffer(buffer, readonly=writing))
+    if not details or details[-1] is None:
+        return memory, None, 1, 0
+    mpi_type = details[-1]
+    if isinstance(mpi_type, str):
+        mpi_type = MPI.Datatype.fromcode(mpi_type)
+    _, extent = mpi_type.Get_extent()
+    count = None
+    displacement = 0
+    if len(details) > 1:
+        count = details[0]
+        if isinstance(count, (list, tuple)):
+            count, displacement = count
+    if count is None:
+        count = len(memory) // extent
+    return memory, datatype_by_decoding(mpi_type), count, displacement * extent
+
+
+def set_status(status, size):
+    """Set the number of moved bytes in an MPI status, if there are both."""
+    if status is not None and size is not None:
+        status.Set_elements(MPI.BYTE, size)
 
 
 class Request:
+    """A nonblocking access, as ``MPI.Request``."""
+
     def __init__(self, request):
         self._request = request
 
     def Wait(self, status=None):
-        told(self._request.wait(), status)
+        """Wait until the access is complete."""
+        set_status(status, self._request.wait())
         return True
 
     def Test(self, status=None):
+        """Return whether the access is complete."""
         return self._request.test() and self.Wait(status)
 
 
-def told(moved, status=None):
-    if status is not None and moved is not None:
-        status.Set_elements(MPI.BYTE, moved)
-
-
 class File:
-    def __init__(self, comm, filename, amode=MPI.MODE_RDONLY, info=MPI.INFO_NULL):
-        self._comm, self._group = comm, MpiGroup(comm)
-        bits = sum(bit for bit in Amode if amode & getattr(MPI, f"MODE_{bit.name}"))
-        self.amode, self._view = amode, (0, MPI.BYTE, MPI.BYTE, "native")
-        self.file = MpiFile.open(
-            name_of(filename), UNIT, mode=bits, session=session, group=self._group
-        )
+    """A striped file with the methods of ``MPI.File``.
 
-    Open = classmethod(lambda cls, *arguments: cls(*arguments))
+    Most methods only have another name in ``MpiFile``. They are added below.
+    """
+
+    def __init__(self, comm, filename, amode=MPI.MODE_RDONLY, info=MPI.INFO_NULL):
+        self._comm = comm
+        self._group = MpiGroup(comm)
+        self._view = (0, MPI.BYTE, MPI.BYTE, "native")
+        self.amode = amode
+        mode = sum(bit for bit in Amode if amode & getattr(MPI, f"MODE_{bit.name}"))
+        name = striped_name(filename)
+        self.file = MpiFile.open(name, UNIT, mode=mode, session=session, group=self._group)
+
+    @classmethod
+    def Open(cls, *arguments):
+        """Open a file."""
+        return cls(*arguments)
 
     @staticmethod
     def Delete(filename, info=MPI.INFO_NULL):
-        MpiFile.delete(name_of(filename), session=session)
+        """Delete a file."""
+        MpiFile.delete(striped_name(filename), session=session)
 
     def Close(self):
+        """Close the file."""
         self.file.close()
         self._group.close()
         self.file = None
@@ -97,39 +125,65 @@ class File:
         raise ValueError("an open file is not pickled")
 
     def Set_view(self, disp=0, etype=MPI.BYTE, filetype=None, datarep="native", info=MPI.INFO_NULL):
-        self._view = (disp, etype, filetype or etype, datarep)
-        types = [datatype_by_decoding(each) for each in self._view[1:3]]
+        """Set the view of this process."""
+        filetype = filetype or etype
+        self._view = (disp, etype, filetype, datarep)
         self.file.set_view(
-            None if disp == MPI.DISPLACEMENT_CURRENT else disp, *types, representation=datarep
+            None if disp == MPI.DISPLACEMENT_CURRENT else disp,
+            datatype_by_decoding(etype),
+            datatype_by_decoding(filetype),
+            representation=datarep,
         )
 
     def Get_view(self):
+        """Return the view of this process."""
         return self._view
 
+    def Get_amode(self):
+        """Return the access mode."""
+        return self.amode
+
+    @property
+    def group_rank(self):
+        """Rank of this process in the group that opened the file."""
+        return self.file.group.rank
+
+    @property
+    def group_size(self):
+        """Number of processes that opened the file."""
+        return self.file.group.size
+
     def Get_group(self):
+        """Return the group of processes that opened the file."""
         return self._comm.Get_group()
 
     def Get_errhandler(self):
+        """Return the error handler."""
         return MPI.ERRORS_RETURN
 
     def Get_info(self):
+        """Return the hints."""
         return MPI.Info.Create(self.file.hints)
 
     def Set_info(self, info):
+        """Set the hints."""
         self.file.set_hints(dict(info) if info else {})
 
     def Get_type_extent(self, datatype):
+        """Return the extent of a datatype in the file."""
         return self.file.type_extent(datatype_by_decoding(datatype))
 
     def Seek(self, offset, whence=MPI.SEEK_SET):
+        """Move the pointer of this process."""
         self.file.seek(offset, WHENCE[whence])
 
     def Seek_shared(self, offset, whence=MPI.SEEK_SET):
+        """Move the shared pointer."""
         self.file.seek_shared(offset, WHENCE[whence])
 
 
-def same(name):
-    """A method that only has another name."""
+def renamed(name):
+    """Return the method of ``File`` that only calls a method of ``MpiFile``."""
 
     def method(self, *arguments):
         return getattr(self.file, name)(*arguments)
@@ -137,34 +191,48 @@ def same(name):
     return method
 
 
+def getter(name):
+    """Return the method of ``File`` that returns a property of ``MpiFile``."""
+
+    def method(self):
+        return getattr(self.file, name)
+
+    return method
+
+
 def access(name):
-    """The method of MPI.File for a routine of MpiFile: its offset, where it takes one, its buffer, its status."""
+    """Return the method of ``File`` for an access, from the name of the routine of ``MpiFile``.
+
+    Its arguments are the offset, if the routine has one, the buffer, and the status.
+    """
+    is_end = name.endswith("_end")
+    offset_count = 1 if "_at" in name and not is_end else 0
+    writing = "write" in name
 
     def method(self, *arguments):
-        split = name.endswith("_end")
-        place = 1 if "_at" in name and not split else 0
-        memory = memory_of(arguments[place], "write" in name)
-        moved = getattr(self.file, name)(*arguments[:place], *(memory[:1] if split else memory))
+        offsets = arguments[:offset_count]
+        memory = memory_of(arguments[offset_count], writing)
+        if is_end:
+            # The end of a split access takes only the buffer.
+            memory = memory[:1]
+        result = getattr(self.file, name)(*offsets, *memory)
         if name.startswith("i"):
-            return Request(moved)
-        return told(moved, *arguments[place + 1 :])
+            return Request(result)
+        status = arguments[offset_count + 1] if len(arguments) > offset_count + 1 else None
+        set_status(status, result)
+        return None
 
     return method
 
 
 for name in ("position", "position_shared", "atomicity"):
-    setattr(File, f"Get_{name}", lambda self, name=name: getattr(self.file, name))
+    setattr(File, f"Get_{name}", getter(name))
 for name in ("set_size", "preallocate", "sync", "set_atomicity"):
-    setattr(File, name.capitalize(), same(name))
-File.Get_size, File.Get_byte_offset, File.Get_amode = (
-    same("size"),
-    same("byte_offset"),
-    lambda self: self.amode,
-)
+    setattr(File, name.capitalize(), renamed(name))
+File.Get_size = renamed("size")
+File.Get_byte_offset = renamed("byte_offset")
 for name in ("size", "group", "info", "atomicity"):
     setattr(File, name, property(getattr(File, f"Get_{name}"), getattr(File, f"Set_{name}", None)))
-for name in ("rank", "size"):
-    setattr(File, f"group_{name}", property(lambda self, name=name: getattr(self.file.group, name)))
 for name in dir(MpiFile):
     if name.lstrip("i").startswith(("read", "write")):
         setattr(File, name.capitalize(), access(name))

@@ -1,4 +1,4 @@
-"""A coded stream over Swiss-T1 while three links fail, as `testbed stream ... --json` runs it; on the simulated fabric.
+"""Simulates a coded stream over Swiss-T1 while three links fail, as ``testbed stream ... --json``.
 
 python examples/one_stream.py
 """

@@ -1,13 +1,18 @@
-"""Machines for ``testbed --machines``: a Dask scheduler here and one worker in each of COUNT jobs of SLURM.
+"""Starts machines for ``testbed --machines`` with SLURM: one Dask worker in each of COUNT jobs.
 
-    python examples/slurm_machines.py [--interface NAME] [--head-interface NAME] [--queue NAME] [--sbatch OPTION ...]
-    COUNT
+    python examples/slurm_machines.py [--interface NAME] [--head-interface NAME] [--queue NAME]
+    [--sbatch OPTION ...] COUNT
 
-Prints the scheduler's address, which is what ``--machines`` takes, and the options that go with it when all jobs run,
-and ends them when its input ends or Ctrl-C is pressed. All speak TLS with certificates that are made for this one time
-and lie, until the end, in a directory below --shared that only this user may enter. Every node needs this package in
-the same version and Python at the same path as here. A node that two jobs share is two machines with one address, which
-cannot be: --sbatch=--exclusive, where nodes are shared. Needs dask-jobqueue (pip install '.[clusters]' in the project
+The Dask scheduler runs on this host. When all jobs run, the program prints the address of the
+scheduler, which ``--machines`` takes, and the other options that are needed. It ends the jobs when
+its input ends, or when Ctrl-C is pressed.
+
+All connections use TLS. The certificates are created for this run. Until the end they are in a
+directory below --shared that only this user may enter.
+
+Every node needs this package in the same version, and Python at the same path as here. Two jobs on
+one node would be two machines with one address, which is not possible. If nodes are shared, use
+--sbatch=--exclusive. The program needs dask-jobqueue (pip install '.[clusters]' in the project
 folder).
 """
 
@@ -24,44 +29,50 @@ from dask_jobqueue import SLURMCluster
 from distributed import Security
 
 
-def written(directory: Path) -> Security:
-    """Certificates for all, in files of the directory."""
-    made, files = (
-        Security.temporary(),
-        {name: directory / f"{name}.pem" for name in ("ca", "cert", "key")},
-    )
-    for name, text in (
-        ("ca", made.tls_ca_file),
-        ("cert", made.tls_client_cert),
-        ("key", made.tls_client_key),
-    ):
-        files[name].touch(mode=0o600)
-        files[name].write_text(text)
-    roles = {
-        f"tls_{role}_{p}": str(files[p])
-        for role in ("client", "scheduler", "worker")
-        for p in ("cert", "key")
+def write_certificates(directory: Path) -> Security:
+    """Create certificates, write them into files that only this user reads, and return them."""
+    temporary = Security.temporary()
+    files = {
+        "ca": temporary.tls_ca_file,
+        "cert": temporary.tls_client_cert,
+        "key": temporary.tls_client_key,
     }
-    return Security(require_encryption=True, tls_ca_file=str(files["ca"]), **roles)
+    for name, text in files.items():
+        path = directory / f"{name}.pem"
+        path.touch(mode=0o600)
+        path.write_text(text)
+    options = {}
+    for role in ("client", "scheduler", "worker"):
+        options[f"tls_{role}_cert"] = str(directory / "cert.pem")
+        options[f"tls_{role}_key"] = str(directory / "key.pem")
+    ca_file = str(directory / "ca.pem")
+    return Security(require_encryption=True, tls_ca_file=ca_file, **options)
 
 
-def main() -> None:
-    """Hold the jobs until the input ends."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def parse_arguments() -> argparse.Namespace:
+    """Parse the command line."""
+    summary = (__doc__ or "").partition("\n")[0]
+    parser = argparse.ArgumentParser(description=summary)
     parser.add_argument(
-        "--interface", help="of the nodes, towards here (default: that of the host's name)"
+        "--interface",
+        help="network interface of the nodes towards this host (default: that of the host's name)",
     )
     parser.add_argument(
-        "--head-interface", help="of this host, towards the nodes (default: the same name)"
+        "--head-interface",
+        help="network interface of this host towards the nodes (default: the same name)",
     )
-    parser.add_argument("--queue", help="partition of SLURM (default: its own default)")
-    parser.add_argument("--memory", default="2GB", help="to ask for, a job (default 2GB)")
-    parser.add_argument("--cores", type=int, default=2, help="to ask for, a job (default 2)")
+    parser.add_argument("--queue", help="partition of SLURM (default: SLURM's default)")
+    parser.add_argument("--memory", default="2GB", help="memory of each job (default 2GB)")
+    parser.add_argument("--cores", type=int, default=2, help="cores of each job (default 2)")
     parser.add_argument(
         "--sbatch", action="append", default=[], metavar="OPTION", help="another option of sbatch"
     )
     parser.add_argument(
-        "--wait", type=float, default=120, help="seconds until all jobs have to run (default 120)"
+        "--wait",
+        type=float,
+        default=120,
+        metavar="SECONDS",
+        help="time until all jobs must run, in seconds (default 120)",
     )
     parser.add_argument(
         "--shared",
@@ -69,40 +80,60 @@ def main() -> None:
         default=Path.home(),
         help="directory that every node has (default: home)",
     )
-    parser.add_argument("count", type=int, help="jobs, each a machine")
-    args = parser.parse_args()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    path = os.environ.get("PYTHONPATH")
-    certificates = tempfile.TemporaryDirectory(prefix=".testbed-tls-", dir=args.shared)
-    cluster = SLURMCluster(
-        queue=args.queue,
-        cores=args.cores,
+    parser.add_argument("count", type=int, help="number of jobs, each of which is a machine")
+    return parser.parse_args()
+
+
+def start_cluster(arguments: argparse.Namespace, security: Security) -> SLURMCluster:
+    """Start the Dask scheduler."""
+    prologue = []
+    python_path = os.environ.get("PYTHONPATH")
+    if python_path:
+        prologue.append(f"export PYTHONPATH={python_path}")
+    scheduler_options = {"dashboard": False}
+    if arguments.head_interface:
+        scheduler_options["interface"] = arguments.head_interface
+    return SLURMCluster(
+        queue=arguments.queue,
+        cores=arguments.cores,
         processes=1,
         protocol="tls",
-        security=written(Path(certificates.name)),
-        memory=args.memory,
-        interface=args.interface,
-        python=f"{sys.executable} -P",  # modules of the current directory are not imported
-        # no nanny: nothing starts a dead machine again; its memory is that of a whole network, which Dask need not
-        # watch
+        security=security,
+        memory=arguments.memory,
+        interface=arguments.interface,
+        # With -P, modules of the current directory are not imported.
+        python=f"{sys.executable} -P",
+        # Without a nanny, nothing restarts a dead machine. Dask must not watch the memory of a
+        # worker either, which is that of a complete network.
         nanny=False,
         worker_extra_args=["--nthreads", "1", "--memory-limit", "0", "--no-dashboard"],
-        job_script_prologue=[f"export PYTHONPATH={path}"] if path else [],
-        job_extra_directives=args.sbatch,
-        scheduler_options={"dashboard": False}
-        | ({"interface": args.head_interface} if args.head_interface else {}),
+        job_script_prologue=prologue,
+        job_extra_directives=arguments.sbatch,
+        scheduler_options=scheduler_options,
     )
-    with certificates as directory, cluster:
-        cluster.scale(jobs=args.count)
-        try:
-            cluster.wait_for_workers(args.count, timeout=args.wait)
-            words = (f"--tls-{name} {directory}/{name}.pem" for name in ("ca", "cert", "key"))
-            print(cluster.scheduler_address, " ".join(words), sep="\n", flush=True)
-            sys.stdin.read()
-        except TimeoutError:
-            sys.exit(f"{args.count} jobs did not all run within {args.wait:g} s; see squeue")
-        except KeyboardInterrupt:
-            print("ending", file=sys.stderr)
+
+
+def main() -> None:
+    """Start the jobs, print the options, and keep the jobs until the input ends."""
+    arguments = parse_arguments()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with tempfile.TemporaryDirectory(prefix=".testbed-tls-", dir=arguments.shared) as directory:
+        security = write_certificates(Path(directory))
+        with start_cluster(arguments, security) as cluster:
+            cluster.scale(jobs=arguments.count)
+            try:
+                cluster.wait_for_workers(arguments.count, timeout=arguments.wait)
+                print(cluster.scheduler_address)
+                options = [f"--tls-{name} {directory}/{name}.pem" for name in ("ca", "cert", "key")]
+                print(" ".join(options), flush=True)
+                sys.stdin.read()
+            except TimeoutError:
+                sys.exit(
+                    f"{arguments.count} jobs did not all run within {arguments.wait:g} s; "
+                    "see squeue"
+                )
+            except KeyboardInterrupt:
+                print("ending", file=sys.stderr)
 
 
 if __name__ == "__main__":

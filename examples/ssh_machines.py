@@ -1,15 +1,18 @@
-"""Machines for ``testbed --machines``: a Dask scheduler on the first host and one worker on each of the others, started
-by ssh.
+"""Starts machines for ``testbed --machines`` with ssh: a Dask scheduler, and a worker on each host.
 
     python examples/ssh_machines.py [--port 22] HEAD HOST [HOST ...]
 
-Prints the scheduler's address, which is what ``--machines`` takes, then the options that go with it, and ends
-everything when its input ends or Ctrl-C is pressed. Every host needs this package in the same version and Python at the
-same path as here, and has to let this user in by a key, without asking.
+The scheduler runs on the first host, and a worker on each of the others. The program prints the
+address of the scheduler, which ``--machines`` takes, and the other options that are needed. It ends
+everything when its input ends, or when Ctrl-C is pressed.
 
-All of them speak TLS, with certificates that are made here for this one time and copied by ssh into a directory that
-only this user may enter; it has the same name everywhere, and goes at the end. A program on another host needs a copy
-of it. Needs asyncssh (pip install '.[clusters]' in the project folder).
+Every host needs this package in the same version, and Python at the same path as here. It must let
+this user log in with a key, without a question.
+
+All connections use TLS. The certificates are created here for this run, and copied by ssh into a
+directory that only this user may enter. The directory has the same name on all hosts, and is
+removed at the end. A program on another host needs a copy of it. The program needs asyncssh
+(pip install '.[clusters]' in the project folder).
 """
 
 from __future__ import annotations
@@ -28,113 +31,154 @@ from typing import Any
 import dask
 from distributed import Security, SSHCluster
 
+# The files with certificates, and the fields of ``Security`` with their content.
 FILES = {"ca.pem": "tls_ca_file", "cert.pem": "tls_client_cert", "key.pem": "tls_client_key"}
 
 
 @contextmanager
 def certificates(hosts: Sequence[str], login: Mapping[str, Any]) -> Iterator[str]:
-    """The directory that holds them here and on every host, until the block is left."""
+    """Create certificates in a directory on every host and here, until the block ends.
+
+    Args:
+        hosts: The hosts.
+        login: Options of ``asyncssh.connect``.
+
+    Yields:
+        The directory.
+    """
     security = Security.temporary()
     directory = f"/tmp/testbed-tls-{secrets.token_hex(16)}"
-    write = [
-        f"set -e; umask 077; mkdir {directory} 2>/dev/null || test -O {directory} -a ! -L {directory}"
+    script = [
+        "set -e; umask 077",
+        # A host may be named twice, so that the directory may exist. It must belong to this user.
+        f"mkdir {directory} 2>/dev/null || test -O {directory} -a ! -L {directory}",
     ]
     for name, field in FILES.items():
-        write.append(f"printf %s {shlex.quote(getattr(security, field))} > {directory}/{name}")
+        script.append(f"printf %s {shlex.quote(getattr(security, field))} > {directory}/{name}")
     try:
-        everywhere(hosts, login, "\n".join(write))
+        run_everywhere(hosts, login, "\n".join(script))
         yield directory
     finally:
-        with suppress(Exception):  # a host that is gone keeps nobody from removing the others'
-            everywhere(hosts, login, f"rm -rf {directory}")
+        # If a host cannot be reached any more, the directories of the others are removed.
+        with suppress(Exception):
+            run_everywhere(hosts, login, f"rm -rf {directory}")
 
 
-def everywhere(hosts: Sequence[str], login: Mapping[str, Any], script: str) -> None:
-    """A shell on every host and one here read the script, which is in nobody's list of processes."""
+def run_everywhere(hosts: Sequence[str], login: Mapping[str, Any], script: str) -> None:
+    """Run a shell script on every host and here.
 
-    async def there(host: str) -> None:
+    The shells read the script from their input, so that no list of processes shows it.
+
+    Args:
+        hosts: The hosts.
+        login: Options of ``asyncssh.connect``.
+        script: The script.
+    """
+
+    async def run_on(host: str) -> None:
         import asyncssh
 
         async with asyncssh.connect(host, **login) as connection:
             await connection.run("sh -s", input=script, check=True)
 
-    async def on_all() -> list[BaseException | None]:
-        return await asyncio.gather(*(there(host) for host in hosts), return_exceptions=True)
+    async def run_on_hosts() -> list[BaseException | None]:
+        tasks = [run_on(host) for host in hosts]
+        return await asyncio.gather(*tasks, return_exceptions=True)
 
-    failed = [error for error in asyncio.run(on_all()) if error is not None]
+    results = asyncio.run(run_on_hosts())
     subprocess.run(["sh", "-s"], input=script, text=True, check=True)
-    if failed:
-        raise failed[0]
+    for error in results:
+        if error is not None:
+            raise error
 
 
-def named(directory: str) -> dict[str, str]:
-    """Dask's configuration, which the cluster hands on to every host: the files, and nothing without them."""
-    pair = {"cert": f"{directory}/cert.pem", "key": f"{directory}/key.pem"}
-    roles = {
-        f"{role}.{part}": path
-        for role in ("client", "scheduler", "worker")
-        for part, path in pair.items()
-    }
-    tls = {
-        f"distributed.comm.tls.{name}": path
-        for name, path in {"ca-file": f"{directory}/ca.pem", **roles}.items()
-    }
-    return {
-        **tls,
+def dask_settings(directory: str) -> dict[str, str | bool]:
+    """Return the configuration of Dask for the certificates, which the cluster sends to all hosts.
+
+    Connections without certificates are refused.
+    """
+    settings: dict[str, str | bool] = {
         "distributed.comm.require-encryption": True,
         "distributed.comm.default-scheme": "tls",
+        "distributed.comm.tls.ca-file": f"{directory}/ca.pem",
     }
+    for role in ("client", "scheduler", "worker"):
+        settings[f"distributed.comm.tls.{role}.cert"] = f"{directory}/cert.pem"
+        settings[f"distributed.comm.tls.{role}.key"] = f"{directory}/key.pem"
+    return settings
 
 
-def options(directory: str) -> list[str]:
-    """What goes with ``--machines ADDRESS``."""
-    return [
-        word
-        for part in ("ca", "cert", "key")
-        for word in (f"--tls-{part}", f"{directory}/{part}.pem")
-    ]
+def tls_options(directory: str) -> list[str]:
+    """Return the options that are needed beside ``--machines ADDRESS``."""
+    options = []
+    for name in ("ca", "cert", "key"):
+        options += [f"--tls-{name}", f"{directory}/{name}.pem"]
+    return options
 
 
-def main() -> None:
-    """Hold the cluster until the input ends."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--port", type=int, default=22, help="of ssh (default 22)")
-    parser.add_argument("--user", help="to log in as (default: the same as here)")
-    parser.add_argument("--key", help="file of the private key (default: those of ssh)")
+def parse_arguments() -> argparse.Namespace:
+    """Parse the command line."""
+    summary = (__doc__ or "").partition("\n")[0]
+    parser = argparse.ArgumentParser(description=summary)
+    parser.add_argument("--port", type=int, default=22, help="port of ssh (default 22)")
+    parser.add_argument("--user", help="name to log in with (default: the same as here)")
+    parser.add_argument("--key", help="file with the private key (default: those of ssh)")
     parser.add_argument(
         "--any-host-key",
         action="store_true",
-        help="believe whoever answers for a host, and give it the certificates: on a network of your own only",
+        help="trust any host that answers, and send it the certificates; only on a network of "
+        "your own",
     )
     parser.add_argument(
         "hosts",
         nargs="+",
         help="the scheduler's host, then one for each machine; names or addresses",
     )
-    args = parser.parse_args()
-    if len(args.hosts) < 2:
+    arguments = parser.parse_args()
+    if len(arguments.hosts) < 2:
         parser.error("give the scheduler's host and at least one machine")
-    login = {"port": args.port} | ({"known_hosts": None} if args.any_host_key else {})
-    login |= {
-        name: value for name, value in (("username", args.user), ("client_keys", args.key)) if value
-    }
+    return arguments
+
+
+def login_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of ``asyncssh.connect``."""
+    login: dict[str, Any] = {"port": arguments.port}
+    if arguments.any_host_key:
+        login["known_hosts"] = None
+    if arguments.user:
+        login["username"] = arguments.user
+    if arguments.key:
+        login["client_keys"] = arguments.key
+    return login
+
+
+def start_cluster(hosts: Sequence[str], login: Mapping[str, Any]) -> SSHCluster:
+    """Start the scheduler on the first host, and a worker on each of the others."""
+    return SSHCluster(
+        hosts,
+        connect_options=login,
+        # Without a nanny, nothing restarts a dead machine. Each machine has one worker, on the
+        # interface over which it was reached.
+        worker_options={"nthreads": 1, "memory_limit": 0, "protocol": "tls"},
+        worker_class="distributed.Worker",
+        scheduler_options={"host": hosts[0], "port": 8786, "dashboard": False, "protocol": "tls"},
+        # With -P, modules of the folder of the login are not imported.
+        remote_python=f"{sys.executable} -P",
+    )
+
+
+def main() -> None:
+    """Start the cluster, print the options, and keep the cluster until the input ends."""
+    arguments = parse_arguments()
+    login = login_options(arguments)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    head, *machines = args.hosts
     with (
-        certificates(args.hosts, login) as directory,
-        dask.config.set(named(directory)),
-        SSHCluster(
-            [head, *machines],
-            connect_options=login,
-            # one worker a machine, on the interface by which it was reached; no nanny: nothing starts a dead machine
-            # again
-            worker_options={"nthreads": 1, "memory_limit": 0, "protocol": "tls"},
-            worker_class="distributed.Worker",
-            scheduler_options={"host": head, "port": 8786, "dashboard": False, "protocol": "tls"},
-            remote_python=f"{sys.executable} -P",  # modules of the login's folder are not imported
-        ) as cluster,
+        certificates(arguments.hosts, login) as directory,
+        dask.config.set(dask_settings(directory)),
+        start_cluster(arguments.hosts, login) as cluster,
     ):
-        print(cluster.scheduler_address, " ".join(options(directory)), sep="\n", flush=True)
+        print(cluster.scheduler_address)
+        print(" ".join(tls_options(directory)), flush=True)
         try:
             sys.stdin.read()
         except KeyboardInterrupt:

@@ -1,4 +1,7 @@
-"""The tests of these packages find them as if pip had installed them, whether or not it has."""
+"""Makes the packages of this folder visible to their tests.
+
+It makes no difference whether pip has installed them.
+"""
 
 from __future__ import annotations
 

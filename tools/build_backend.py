@@ -1,8 +1,8 @@
-"""The build backend of the package: setuptools', and compiled routines in wheels.
+"""The build backend of the package: that of setuptools, and compiled routines in wheels.
 
-They are made by ``build_kernels.py``, which runs the package itself, so a wheel is built with what
-the package depends on. Without gcc, or for another processor, the wheel has no compiled routines:
-numba then compiles at the first use.
+``build_kernels.py`` makes the compiled routines. It runs the package itself, so that building a
+wheel requires the dependencies of the package. Without gcc, or on another processor, the wheel has
+no compiled routines, and numba compiles them when they are first used.
 """
 
 import subprocess
@@ -23,7 +23,7 @@ from setuptools.build_meta import (  # noqa: F401
 
 
 def get_requires_for_build_wheel(config_settings: Any = None) -> list[str]:
-    """Return what building a wheel needs: the dependencies of the package."""
+    """Return the requirements of building a wheel, among them the dependencies of the package."""
     project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
     return [*build_meta.get_requires_for_build_wheel(config_settings), *project["dependencies"]]
 
@@ -31,6 +31,7 @@ def get_requires_for_build_wheel(config_settings: Any = None) -> list[str]:
 def build_wheel(
     wheel_directory: str, config_settings: Any = None, metadata_directory: str | None = None
 ) -> str:
-    """Compile the routines into the source tree, then build the wheel; return its name."""
+    """Compile the routines into the source tree, build the wheel, and return its name."""
+    # The wheel is complete without compiled routines, so that a failure is no error.
     subprocess.run([sys.executable, str(Path(__file__).with_name("build_kernels.py"))], check=False)
     return str(build_meta.build_wheel(wheel_directory, config_settings, metadata_directory))

@@ -30,7 +30,7 @@ tools/build_stub.py writes this file.
 '''
 _BUILTINS = frozenset({"bool", "float", "int", "str", "tuple", "None"})
 
-# Name -> module of the public names, which the stub hides from type checkers.
+# The module of each public name. Type checkers do not see it, because of the stub.
 _HOMES: dict[str, str] = vars(testbed)["_HOMES"]
 
 
@@ -49,7 +49,7 @@ def stub_text() -> str:
 
 
 class Imports:
-    """The imports of the stub; a name that two modules define gets a number."""
+    """The imports of the stub. If two modules define a name, the second one gets a number."""
 
     def __init__(self) -> None:
         self._modules: dict[str, tuple[str, str]] = {}
@@ -72,12 +72,13 @@ class Imports:
         """Return the statements in alphabetical order."""
         lines = list(self._public)
         for alias, (module, name) in self._modules.items():
-            lines.append(f"from {module} import {name}" + (f" as {alias}" if alias != name else ""))
+            imported_name = name if alias == name else f"{name} as {alias}"
+            lines.append(f"from {module} import {imported_name}")
         return sorted(lines)
 
 
 def _signature(name: str, imports: Imports) -> str:
-    """Return the function of a plan as a stub."""
+    """Return the definition of a function ``NAME_plan`` in the stub."""
     signature = inspect.signature(getattr(testbed, name))
     options = sys.modules[f"testbed.{_HOMES[name]}"]
     kind = _options_class(options, signature)
@@ -88,8 +89,10 @@ def _signature(name: str, imports: Imports) -> str:
             parameters.append("*")
             keyword_only = True
         annotation = _annotation(kind, parameter.name, imports)
-        has_default = parameter.default is not inspect.Parameter.empty
-        parameters.append(f"{parameter.name}: {annotation}" + (" = ..." if has_default else ""))
+        text = f"{parameter.name}: {annotation}"
+        if parameter.default is not inspect.Parameter.empty:
+            text += " = ..."
+        parameters.append(text)
     plan = signature.return_annotation
     result = imports.add(plan.__module__, plan.__name__)
     arguments = "".join(f"    {parameter},\n" for parameter in parameters)
@@ -127,7 +130,7 @@ def _annotation(kind: type, name: str, imports: Imports) -> str:
 
 @cache
 def _home(module: str, name: str) -> str:
-    """Return the module that defines a name which another module may only import."""
+    """Return the module that defines a name, from a module that defines or imports it."""
     source = inspect.getsource(sys.modules.get(module) or __import__(module, fromlist=["_"]))
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ImportFrom) and node.module:

@@ -3,12 +3,13 @@
     python tools/run_mininet_tests.py SOURCE [FILE...] [--store FOLDER]
 
 SOURCE is the folder of Mininet's source package (``apt-get source mininet``, or a clone of
-github.com/mininet/mininet). Each file of ``mininet/test`` and ``examples/test`` is run by ``testbed
-python`` in a sandbox of its own. A line says ``passed``, ``failed``, or ``intended`` if the only tests
-that fail are differences that docs/reference/mininet.md lists. The exit code is 1 if a file failed.
+github.com/mininet/mininet). ``testbed python`` runs each file of ``mininet/test`` and
+``examples/test`` in a sandbox of its own. A line says ``passed``, ``failed``, or ``intended`` if
+the only tests that fail are differences that docs/reference/mininet.md lists. The exit code is 1 if
+a file failed.
 
-A full round takes about half an hour. With ``--store FOLDER``, each file's result is stored there as
-soon as the file has run, and an interrupted round continues with the next file.
+A full round takes about half an hour. With ``--store FOLDER``, the result of each file is stored
+there as soon as the file has run, and an interrupted round continues with the next file.
 """
 
 import argparse
@@ -24,14 +25,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("mininet/test", "examples/test")
-# treeping64 pings 8,064 pairs one after the other: nine minutes on two busy processors.
+# treeping64 pings 8,064 pairs one after another, which takes nine minutes on two busy processors.
 LIMIT_S = 1800.0
 _NO_WAY_OUT = "nothing leads out of the sandbox"
 _NO_CPU_LIMITS = "hosts have no processor limits"
 _OUTSIDE_NETWORK = "its nodes are made without a network"
 _NO_SSHD = "not possible here: the machine has no sshd"
 _NO_VLAN = "not possible here: vconfig, or the kernel's VLAN interfaces, are missing"
-# File -> test -> why it fails here.
+# The reason why a test fails here, by file and test.
 INTENDED = {
     "mininet/test/test_hifi.py": {"testCPULimits": _NO_CPU_LIMITS},
     "mininet/test/test_walkthrough.py": {
@@ -66,7 +67,15 @@ _SKIPPED = re.compile(r"skipped=(\d+)")
 
 @dataclass(frozen=True, kw_only=True)
 class FileResult:
-    """The outcome of the tests of one file."""
+    """The outcome of the tests of one file.
+
+    Attributes:
+        file: Path of the file in Mininet's source.
+        ran: Number of tests that ran, including skipped and failed ones.
+        skipped: Number of skipped tests.
+        failed: Class and name of each failed test.
+        output: Everything that the tests printed.
+    """
 
     file: str
     ran: int
@@ -84,7 +93,7 @@ class FileResult:
         return "intended" if all(map(self.reason, self.failed)) else "failed"
 
     def reason(self, test: str) -> str | None:
-        """Return why the test (class and name) is meant to fail."""
+        """Return why a test (class and name) is expected to fail, or None."""
         return INTENDED.get(self.file, {}).get(test.partition(".")[2])
 
     def line(self) -> str:
@@ -106,20 +115,28 @@ def test_files(source: Path) -> list[str]:
 
 
 def run_file(source: Path, file: str, *names: str, limit_s: float = LIMIT_S) -> FileResult:
-    """Run a test file, or the named tests of it, by ``testbed python``."""
+    """Run a test file with ``testbed python``.
+
+    Args:
+        source: Folder of Mininet's source.
+        file: Path of the test file in that folder.
+        *names: The tests to run. Empty: all tests of the file.
+        limit_s: Duration in seconds after which the tests are stopped.
+    """
     folder, _, script = file.rpartition("/")
-    words = [sys.executable, "-P", "-m", "testbed.cli", "python", script, "-v", *names]
+    argv = [sys.executable, "-P", "-m", "testbed.cli", "python", script, "-v", *names]
     with tempfile.TemporaryDirectory() as programs:
         _write_programs(Path(programs), source)
         environment = {
             **os.environ,
-            "HOME": programs,  # One of them makes keys below it.
+            # A test writes SSH keys into the home directory.
+            "HOME": programs,
             "PATH": f"{programs}:{os.environ['PATH']}",
             "PYTHONPATH": f"{source}:{ROOT}",
         }
         try:
-            done = subprocess.run(
-                words,
+            process = subprocess.run(
+                argv,
                 cwd=source / folder,
                 env=environment,
                 stdin=subprocess.DEVNULL,
@@ -130,24 +147,35 @@ def run_file(source: Path, file: str, *names: str, limit_s: float = LIMIT_S) -> 
                 timeout=limit_s,
                 check=False,
             )
-            output = done.stdout
+            output = process.stdout
         except subprocess.TimeoutExpired as expired:
             printed = expired.stdout or b""
-            text = printed if isinstance(printed, str) else printed.decode(errors="replace")
-            output = f"{text}\nit did not end within {limit_s:g} s\n"
-    ran = _SUMMARY.search(output)
-    skipped = _SKIPPED.search(output)
+            # The output is not decoded if the process was stopped.
+            if isinstance(printed, bytes):
+                printed = printed.decode(errors="replace")
+            output = f"{printed}\nit did not end within {limit_s:g} s\n"
     return FileResult(
         file=file,
-        ran=int(ran[1]) if ran else 0,
-        skipped=int(skipped[1]) if skipped else 0,
+        ran=_number(_SUMMARY, output),
+        skipped=_number(_SKIPPED, output),
         failed=tuple(dict.fromkeys(f"{case}.{test}" for test, case in _FAILED.findall(output))),
         output=output,
     )
 
 
+def _number(pattern: re.Pattern[str], output: str) -> int:
+    """Return the number that the pattern finds in the output, or 0."""
+    match = pattern.search(output)
+    return int(match[1]) if match else 0
+
+
 def _write_programs(folder: Path, source: Path) -> None:
-    """Write programs mn and python: those that the tests start run on the testbed's classes too."""
+    """Write programs mn and python, so that programs which tests start use the testbed's classes.
+
+    Args:
+        folder: Folder for the programs.
+        source: Folder of Mininet's source.
+    """
     inner = f"{sys.executable} -P -m testbed.emulation.network.mininet_network.script"
     head = f"#!/bin/sh\nexport PYTHONPATH={source}:{ROOT}\n"
     module = f'case "$2" in mininet.*) exec {inner} "$@";; esac\nexec {sys.executable} "$@"\n'
@@ -162,7 +190,10 @@ def _write_programs(folder: Path, source: Path) -> None:
 
 
 def run_again(source: Path, result: FileResult) -> FileResult:
-    """Run each failed test alone: a test that fails leaves its network to those after it."""
+    """Run each failed test alone, and return the result without the tests that then pass.
+
+    A test that fails does not remove its network, and this makes tests after it fail.
+    """
     failed = []
     output = result.output
     for test in result.failed:
@@ -195,23 +226,39 @@ def store_result(path: Path, result: FileResult) -> None:
 
 
 def results(source: Path, files: list[str], store: Path | None = None) -> Iterator[FileResult]:
-    """Run one file after the other, except files with a stored result."""
+    """Run one file after another, and yield their results.
+
+    Args:
+        source: Folder of Mininet's source.
+        files: Paths of the test files in that folder.
+        store: Folder for the results. A file whose result is there is not run. None: results are
+            not stored.
+    """
     for file in files:
-        path = store / f"{file.replace('/', '.')}.json" if store else None
-        if path and path.exists():
-            yield load_result(path)
+        if store is None:
+            yield _file_result(source, file)
             continue
-        result = run_file(source, file)
-        if result.outcome == "failed":
-            result = run_again(source, result)
-        if path:
+        path = store / f"{file.replace('/', '.')}.json"
+        if path.exists():
+            yield load_result(path)
+        else:
+            result = _file_result(source, file)
             store_result(path, result)
-        yield result
+            yield result
 
 
-def main(words: list[str]) -> int:
-    """Print the report; return 1 if a file failed."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+def _file_result(source: Path, file: str) -> FileResult:
+    """Run a test file, and failed tests again."""
+    result = run_file(source, file)
+    if result.outcome == "failed":
+        result = run_again(source, result)
+    return result
+
+
+def main(argv: list[str]) -> int:
+    """Print the report, and return 1 if a file failed."""
+    summary = (__doc__ or "").partition("\n")[0]
+    parser = argparse.ArgumentParser(description=summary)
     parser.add_argument("source", type=Path, help="folder of Mininet's source")
     parser.add_argument("files", nargs="*", help="test files, such as mininet/test/test_nets.py")
     parser.add_argument(
@@ -221,20 +268,20 @@ def main(words: list[str]) -> int:
         help="store each file's result here, and do not run a file whose result is stored",
     )
     parser.add_argument("--output", action="store_true", help="print what failed files print")
-    arguments = parser.parse_args(words)
+    arguments = parser.parse_args(argv)
     source = arguments.source.resolve()
     files = test_files(source)
     if not files:
         print(f"{source}: no tests of Mininet; give the folder of its source", file=sys.stderr)
         return 2
-    worst = 0
+    exit_code = 0
     for result in results(source, arguments.files or files, arguments.store):
         print(result.line(), flush=True)
         if result.outcome == "failed":
-            worst = 1
+            exit_code = 1
             if arguments.output:
                 print(result.output)
-    return worst
+    return exit_code
 
 
 if __name__ == "__main__":

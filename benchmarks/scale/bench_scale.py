@@ -1,12 +1,12 @@
-"""How set-up time, processor time, memory and rules grow with switches, on one machine and on several: small sizes by
-default.
+"""Measures how set-up, processor time, memory and rules grow with switches, on several machines.
 
-    python benchmarks/scale/bench_scale.py --sizes 115,250,500,1000,2000 --machines 1,2,4 --runs 3 [--before DIR]
-    [--rows FILE]
+    python benchmarks/scale/bench_scale.py --sizes 115,250,500,1000,2000 --machines 1,2,4 --runs 3
+    [--before DIR] [--rows FILE]
 
-Mobile networks, a host a switch, one stream between the first host and the one farthest from it: its rules are
-installed, no packet is sent. Machines are namespaces of this one and share its processors. ``--before``: another
-checkout, run in turn with this one.
+The default sizes are small. The networks are mobile, with one host per switch. They have one stream
+between the first host and the one that is farthest from it. The rules of the stream are installed,
+but no packet is sent. Machines are namespaces of this one, and share its processors. With
+``--before``, another checkout is run in turn with this one.
 """
 
 from __future__ import annotations
@@ -20,76 +20,115 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sweep_scale import farthest
 
-PROGRAMS = (
-    ("openflow_controller", "controller"),
-    ("namespace_holder", "hosts"),
-    ("ovs-vswitchd", "switch daemons"),
-    ("ovsdb-server", "databases"),
-    ("python", "testbed"),
+# Programs by a part of their command line.
+PROGRAMS = {
+    "openflow_controller": "controller",
+    "namespace_holder": "hosts",
+    "ovs-vswitchd": "switch daemons",
+    "ovsdb-server": "databases",
+    "python": "testbed",
+}
+# Fields of /proc/meminfo with memory of the kernel.
+KERNEL_FIELDS = ("SUnreclaim", "KernelStack", "PageTables", "Percpu")
+# How a run ends if nothing goes wrong.
+COMPLETE = "whole"
+HEADER = (
+    f"{'switches':>8} {'machines':>8} {'code':7} {'runs':>4} {'set-up s':>9} {'least':>6} "
+    f"{'most':>6} {'cpu s':>6} {'daemons':>8} {'rules':>7} {'in s':>5} {'ctl cpu':>7} "
+    f"{'MB each':>8} {'kernel MB':>9} {'down s':>6} {'load':>5}"
 )
-KERNEL = ("SUnreclaim", "KernelStack", "PageTables", "Percpu")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    arguments = parse_arguments(argv)
+    if arguments.inside:
+        size, machines, plan = arguments.inside
+        print(json.dumps(measure(int(size), int(machines), Path(plan))))
+        return 0
+    checkouts = {}
+    if arguments.before:
+        checkouts["before"] = arguments.before.resolve()
+    checkouts["now"] = Path(__file__).resolve().parents[2]
+    with tempfile.TemporaryDirectory() as folder:
+        plans = arguments.plans or Path(folder)
+        plans.mkdir(parents=True, exist_ok=True)
+        print(HEADER, flush=True)
+        for size in map(int, arguments.sizes.split(",")):
+            plan = write_plan(size, plans)
+            for machines in map(int, arguments.machines.split(",")):
+                compare(size, machines, plan, checkouts, arguments)
+    return 0
+
+
+def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Parse the command line."""
+    summary = (__doc__ or "").partition("\n")[0]
+    parser = argparse.ArgumentParser(description=summary)
     parser.add_argument("--sizes", default="60,130", help="numbers of switches")
     parser.add_argument("--machines", default="1,2", help="numbers of machines")
-    parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--runs", type=int, default=1, help="number of runs (default 1)")
     parser.add_argument("--limit", type=float, default=300.0, help="seconds for one run")
     parser.add_argument("--before", type=Path, metavar="DIR", help="another checkout")
-    parser.add_argument("--rows", type=Path, help="append one JSON object a run")
     parser.add_argument(
-        "--plans", type=Path, help="folder that keeps plans: planning 2000 switches takes a minute"
+        "--rows", type=Path, help="file to which a JSON object is appended for each run"
+    )
+    parser.add_argument(
+        "--plans",
+        type=Path,
+        help="folder for the plans, which are used again: planning 2000 switches takes a minute",
     )
     parser.add_argument(
         "--by",
         default="",
         metavar="COMMAND",
-        help="start each run by it, for example 'nice -n -10'",
+        help="command that starts each run, for example 'nice -n -10'",
     )
+    # The size, the machines and the plan that a child process measures.
     parser.add_argument("--inside", nargs=3, help=argparse.SUPPRESS)
-    args = parser.parse_args(argv)
-    if args.inside:
-        print(json.dumps(measure(int(args.inside[0]), int(args.inside[1]), Path(args.inside[2]))))
-        return 0
-    codes = {"before": args.before.resolve()} if args.before else {}
-    codes["now"] = Path(__file__).resolve().parents[2]
-    with tempfile.TemporaryDirectory() as folder:
-        plans = args.plans or Path(folder)
-        plans.mkdir(parents=True, exist_ok=True)
-        print(HEADER, flush=True)
-        for size in map(int, args.sizes.split(",")):
-            plan = planned(size, plans)
-            for machines in map(int, args.machines.split(",")):
-                compare(size, machines, plan, codes, args)
-    return 0
+    return parser.parse_args(argv)
 
 
 def compare(
-    size: int, machines: int, plan: Path, codes: dict[str, Path], args: argparse.Namespace
+    size: int,
+    machines: int,
+    plan: Path,
+    checkouts: Mapping[str, Path],
+    arguments: argparse.Namespace,
 ) -> None:
-    """The runs of one size, each code's in turn, and a line of medians for each code."""
-    rows: dict[str, list[dict[str, Any]]] = {code: [] for code in codes}
-    for _ in range(args.runs):
-        for code, folder in codes.items():
-            row = {"code": code, **measured_apart(size, machines, plan, folder, args)}
-            rows[code].append(row)
-            if args.rows:
-                with args.rows.open("a") as file:
+    """Measure a size with each checkout in turn, and print a line of medians for each.
+
+    Args:
+        size: Number of switches.
+        machines: Number of machines.
+        plan: File with the plan.
+        checkouts: Folders of the checkouts by name.
+        arguments: Arguments of the command.
+    """
+    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in checkouts}
+    for _ in range(arguments.runs):
+        for name, folder in checkouts.items():
+            row: dict[str, Any] = {"code": name, "switches": size, "machines": machines}
+            row |= measure_in_sandbox(size, machines, plan, folder, arguments)
+            rows[name].append(row)
+            if arguments.rows:
+                with arguments.rows.open("a") as file:
                     file.write(json.dumps(row) + "\n")
-    for code, found in rows.items():
-        print(line(code, found), flush=True)
+    for name, rows_of_checkout in rows.items():
+        print(line_of(name, rows_of_checkout), flush=True)
 
 
-def planned(size: int, folder: Path) -> Path:
-    """Network, ends and rules of the stream over it, in a file."""
+def write_plan(size: int, folder: Path) -> Path:
+    """Write the network, the ends and the rules of a stream into a file, and return its path.
+
+    An existing file is used again.
+    """
     from testbed.model.wiring import wire
     from testbed.openflow.rules import split_rules
     from testbed.stream.workload import stream_plan
@@ -97,75 +136,79 @@ def planned(size: int, folder: Path) -> Path:
 
     path = folder / f"manet-3-{size}.pickle"
     if not path.exists():
-        network = load_network(f"manet:seed=3,nodes={size}")
-        ends, began = farthest(network), time.process_time()
+        name = f"manet:seed=3,nodes={size}"
+        network = load_network(name)
+        ends = farthest(network)
+        start_s = time.process_time()
         plan = stream_plan(network, *ends, rate_pps=200, faults=(), duration_s=4.0)
         rules, _ = split_rules(wire(network, ends), plan.forward, plan.backward)
-        path.write_bytes(
-            pickle.dumps((f"manet:seed=3,nodes={size}", ends, rules, time.process_time() - began))
-        )
+        plan_s = time.process_time() - start_s
+        path.write_bytes(pickle.dumps((name, ends, rules, plan_s)))
     return path
 
 
-def measured_apart(
-    size: int, machines: int, plan: Path, code: Path, args: argparse.Namespace
+def measure_in_sandbox(
+    size: int, machines: int, plan: Path, checkout: Path, arguments: argparse.Namespace
 ) -> dict[str, Any]:
-    """One run in a sandbox and a process of its own; what went wrong where it did not end well."""
+    """Measure a network in a process in a sandbox.
+
+    Args:
+        size: Number of switches.
+        machines: Number of machines.
+        plan: File with the plan.
+        checkout: Folder of the packages.
+        arguments: Arguments of the command.
+
+    Returns:
+        The figures, and how the run ended.
+    """
     from testbed.emulation.sandbox.sandbox import sandbox_command
 
-    inside = [
-        sys.executable,
-        str(Path(__file__).resolve()),
-        "--inside",
-        str(size),
-        str(machines),
-        str(plan),
-    ]
-    words = [*args.by.split(), *sandbox_command(inside, die_with_parent=True)]
-    row: dict[str, Any] = {"switches": size, "machines": machines}
-    environment = {**os.environ, "PYTHONPATH": str(code)}
+    program = [sys.executable, str(Path(__file__).resolve())]
+    inner = [*program, "--inside", str(size), str(machines), str(plan)]
     try:
-        done = subprocess.run(
-            words, env=environment, capture_output=True, text=True, timeout=args.limit, check=False
+        process = subprocess.run(
+            [*arguments.by.split(), *sandbox_command(inner, die_with_parent=True)],
+            env={**os.environ, "PYTHONPATH": str(checkout)},
+            capture_output=True,
+            text=True,
+            timeout=arguments.limit,
+            check=False,
         )
     except subprocess.TimeoutExpired:
-        return row | {"ended": f"not up after {args.limit:g} s"}
-    if done.returncode:
-        return row | {
-            "ended": (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        }
-    return row | json.loads(done.stdout.splitlines()[-1]) | {"ended": "whole"}
+        return {"ended": f"not up after {arguments.limit:g} s"}
+    if process.returncode:
+        error_lines = process.stderr.strip().splitlines()
+        return {"ended": error_lines[-1] if error_lines else f"exit code {process.returncode}"}
+    figures: dict[str, Any] = json.loads(process.stdout.splitlines()[-1])
+    return {**figures, "ended": COMPLETE}
 
 
 def measure(size: int, machines: int, plan: Path) -> dict[str, Any]:
-    """One network up, its rules in, and down again; inside a sandbox."""
+    """Set a network up, install its rules, and take it down; inside a sandbox."""
     from testbed.machines.adapters.cluster import machines_up
     from testbed.machines.adapters.distributed_network import distributed_network, placement_of
-    from testbed.machines.adapters.rpc_network import PartitionSpec
     from testbed.machines.machines_request import MachinesRequest
     from testbed.model.wiring import wire
     from topologies import load_network
 
     name, ends, rules, plan_s = pickle.loads(plan.read_bytes())
     wiring = wire(load_network(name), ends)
-    talking = (
-        {"talking": ends} if "talking" in {field.name for field in fields(PartitionSpec)} else {}
-    )
-    with machines_up(MachinesRequest(count=machines)) as up:
-        placement = placement_of(up, wiring, MachinesRequest(count=machines))
-        before, cpu, kernel, began = held_mb(), processor_s(), kernel_mb(), time.monotonic()
-        with distributed_network(up, wiring, placement, **talking) as network:
-            set_up_s, built_cpu, built_kernel = time.monotonic() - began, processor_s(), kernel_mb()
-            began = time.monotonic()
+    request = MachinesRequest(count=machines)
+    with machines_up(request) as cluster:
+        placement = placement_of(cluster, wiring, request)
+        before = current_usage()
+        clock = Stopwatch()
+        with distributed_network(cluster, wiring, placement, **talking_hosts(ends)) as network:
+            set_up_s = clock.lap_s()
+            after_set_up = current_usage()
+            clock.lap_s()
             network.install(rules, 1)
-            rules_s, after, all_cpu = time.monotonic() - began, held_mb(), processor_s()
+            rules_s = clock.lap_s()
+            after_rules = current_usage()
             steps = getattr(network, "setup_seconds", ())
-            began = time.monotonic()
-        down_s = time.monotonic() - began
-    own = str(Path("/proc/self/ns/pid").readlink())
-    used = {
-        program: round(seconds - cpu.get(program, 0.0), 2) for program, seconds in built_cpu.items()
-    }
+            clock.lap_s()
+        down_s = clock.lap_s()
     return {
         "load": round(os.getloadavg()[0], 1),
         "cables": len(wiring.cables),
@@ -173,89 +216,158 @@ def measure(size: int, machines: int, plan: Path) -> dict[str, Any]:
         "plan_cpu_s": round(plan_s, 1),
         "rules": len(rules),
         "set_up_s": round(set_up_s, 2),
-        "steps_s": {
-            step: round(max(one[step] for one in steps), 2) for step in (steps[0] if steps else ())
-        },
-        "set_up_cpu_s": used | {"all": round(sum(used.values()), 2)},
+        "steps_s": longest_steps(steps),
+        "set_up_cpu_s": processor_time_between(before, after_set_up),
         "rules_s": round(rules_s, 2),
-        "controllers_cpu_s": round(all_cpu.get("controller", 0.0), 2),
-        "mb_of_each": sorted(round(mb) for space, mb in after.items() if space != own),
-        "mb_before_of_each": sorted(round(mb) for space, mb in before.items() if space != own),
-        "kernel_mb": round(built_kernel - kernel),
+        "controllers_cpu_s": round(after_rules.processor_s.get("controller", 0.0), 2),
+        "mb_of_each": other_machines_mb(after_rules),
+        "mb_before_of_each": other_machines_mb(before),
+        "kernel_mb": round(after_set_up.kernel_mb - before.kernel_mb),
         "down_s": round(down_s, 2),
     }
 
 
-def held_mb() -> dict[str, float]:
-    """Process namespace (machine) -> megabytes of its processes, shared pages divided among those that share them
-    (PSS)."""
-    found: dict[str, float] = {}
-    for entry in Path("/proc").glob("[0-9]*"):
+class Usage(NamedTuple):
+    """The memory and processor time that programs and the kernel have used so far.
+
+    Attributes:
+        memory_mb: Memory of each process namespace (machine) in megabytes.
+        processor_s: Processor time of each program in seconds.
+        kernel_mb: Memory of the kernel in megabytes.
+    """
+
+    memory_mb: Mapping[str, float]
+    processor_s: Mapping[str, float]
+    kernel_mb: float
+
+
+def current_usage() -> Usage:
+    """Return what programs and the kernel have used so far."""
+    return Usage(memory_mb(), processor_s(), kernel_mb())
+
+
+def processor_time_between(before: Usage, after: Usage) -> dict[str, float]:
+    """Return the processor time between two moments by program, in seconds, and their sum."""
+    used_s = {}
+    for program, seconds in after.processor_s.items():
+        used_s[program] = round(seconds - before.processor_s.get(program, 0.0), 2)
+    return {**used_s, "all": round(sum(used_s.values()), 2)}
+
+
+class Stopwatch:
+    """Measures the time between laps."""
+
+    def __init__(self) -> None:
+        self._start_s = time.monotonic()
+
+    def lap_s(self) -> float:
+        """Return the seconds since the previous lap, and begin the next one."""
+        now_s = time.monotonic()
+        lap_s = now_s - self._start_s
+        self._start_s = now_s
+        return lap_s
+
+
+def talking_hosts(ends: Sequence[str]) -> dict[str, Sequence[str]]:
+    """Return the option that names the hosts of the stream; older checkouts do not have it."""
+    from testbed.machines.adapters.rpc_network import PartitionSpec
+
+    has_option = "talking" in {field.name for field in fields(PartitionSpec)}
+    return {"talking": ends} if has_option else {}
+
+
+def longest_steps(steps: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the longest duration of each step of set-up over all machines, in seconds."""
+    longest = {}
+    for step in steps[0] if steps else ():
+        longest[step] = round(max(machine_steps[step] for machine_steps in steps), 2)
+    return longest
+
+
+def other_machines_mb(usage: Usage) -> list[int]:
+    """Return the memory of each machine except this process namespace, in ascending order."""
+    this_space = str(Path("/proc/self/ns/pid").readlink())
+    return sorted(round(mb) for space, mb in usage.memory_mb.items() if space != this_space)
+
+
+def memory_mb() -> dict[str, float]:
+    """Return the memory of each process namespace (machine), in megabytes.
+
+    Shared pages are divided among the processes that share them (PSS).
+    """
+    memory: dict[str, float] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
         try:
-            space = str((entry / "ns" / "pid").readlink())
-            pss = next(
-                row
-                for row in (entry / "smaps_rollup").read_text().splitlines()
-                if row.startswith("Pss:")
-            )
-        except (OSError, StopIteration):
+            space = str((folder / "ns" / "pid").readlink())
+            rollup = (folder / "smaps_rollup").read_text()
+        except OSError:
+            # The process has ended, or is not ours.
             continue
-        found[space] = found.get(space, 0.0) + int(pss.split()[1]) / 1e3
-    return found
+        for line in rollup.splitlines():
+            if line.startswith("Pss:"):
+                memory[space] = memory.get(space, 0.0) + int(line.split()[1]) / 1e3
+    return memory
 
 
 def processor_s() -> dict[str, float]:
-    """Program -> processor seconds, user and system, of all machines' processes so far."""
-    found: dict[str, float] = {}
-    for entry in Path("/proc").glob("[0-9]*"):
+    """Return the processor time of each program on all machines, user and system, in seconds."""
+    ticks_per_s = os.sysconf("SC_CLK_TCK")
+    times_s: dict[str, float] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
         try:
-            words = (entry / "cmdline").read_bytes().decode(errors="replace")
-            times = (entry / "stat").read_text().rpartition(")")[2].split()
+            command = (folder / "cmdline").read_bytes().decode(errors="replace")
+            times = (folder / "stat").read_text().rpartition(")")[2].split()
         except OSError:
+            # The process has ended.
             continue
-        program = next((name for part, name in PROGRAMS if part in words), "others")
-        found[program] = found.get(program, 0.0) + (int(times[11]) + int(times[12])) / os.sysconf(
-            "SC_CLK_TCK"
-        )
-    return found
+        program = "others"
+        for part, name in PROGRAMS.items():
+            if part in command:
+                program = name
+                break
+        ticks = int(times[11]) + int(times[12])
+        times_s[program] = times_s.get(program, 0.0) + ticks / ticks_per_s
+    return times_s
 
 
 def kernel_mb() -> float:
-    """What the kernel holds for itself: the whole machine's, others' too."""
-    rows = dict(row.split(":") for row in Path("/proc/meminfo").read_text().splitlines())
-    return sum(int(rows[name].split()[0]) for name in KERNEL) / 1e3
+    """Return the memory of the kernel, in megabytes: that of all programs of the machine."""
+    kilobytes = 0
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name in KERNEL_FIELDS:
+            kilobytes += int(value.split()[0])
+    return kilobytes / 1e3
 
 
-HEADER = (
-    f"{'switches':>8} {'machines':>8} {'code':7} {'runs':>4} {'set-up s':>9} {'least':>6} {'most':>6} {'cpu s':>6} "
-    f"{'daemons':>8} {'rules':>7} {'in s':>5} {'ctl cpu':>7} {'MB each':>8} {'kernel MB':>9} {'down s':>6} {'load':>5}"
-)
-
-
-def line(code: str, rows: list[dict[str, Any]]) -> str:
-    """Medians of the runs that ended well; else how the last one ended."""
-    head = f"{rows[0]['switches']:>8} {rows[0]['machines']:>8} {code:7}"
-    whole = [row for row in rows if row["ended"] == "whole"]
-    if not whole:
+def line_of(checkout: str, rows: Sequence[dict[str, Any]]) -> str:
+    """Return the medians of the complete runs, or how the last run ended if there is none."""
+    head = f"{rows[0]['switches']:>8} {rows[0]['machines']:>8} {checkout:7}"
+    complete = [row for row in rows if row["ended"] == COMPLETE]
+    if not complete:
         return f"{head} {rows[-1]['ended']}"
 
     def median(*path: str) -> float:
-        values = []
-        for row in whole:
-            value: Any = row
-            for key in path:
-                value = value.get(key, 0.0)
-            values.append(max(value) if isinstance(value, list) else value)
-        return statistics.median(values)
+        return statistics.median(_value(row, path) for row in complete)
 
-    times = [row["set_up_s"] for row in whole]
+    times_s = [row["set_up_s"] for row in complete]
     return (
-        f"{head} {len(whole):>4} {median('set_up_s'):>9.1f} {min(times):>6.1f} {max(times):>6.1f} "
+        f"{head} {len(complete):>4} {median('set_up_s'):>9.1f} {min(times_s):>6.1f} "
+        f"{max(times_s):>6.1f} "
         f"{median('set_up_cpu_s', 'all'):>6.1f} {median('set_up_cpu_s', 'switch daemons'):>8.1f} "
         f"{median('rules'):>7.0f} "
-        f"{median('rules_s'):>5.1f} {median('controllers_cpu_s'):>7.1f} {median('mb_of_each'):>8.0f} "
+        f"{median('rules_s'):>5.1f} {median('controllers_cpu_s'):>7.1f} "
+        f"{median('mb_of_each'):>8.0f} "
         f"{median('kernel_mb'):>9.0f} {median('down_s'):>6.1f} {median('load'):>5.1f}"
     )
+
+
+def _value(row: dict[str, Any], path: Sequence[str]) -> float:
+    """Return a figure of a row, or its maximum if it is a list; 0 if it is missing."""
+    value: Any = row
+    for key in path:
+        value = value.get(key, 0.0)
+    return float(max(value) if isinstance(value, list) else value)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
-"""Striped reads and writes over loopback next to a raw socket copy, one core for all, by stripe unit.
+"""Measures striped reads and writes over loopback beside a raw socket copy, by stripe unit.
 
-``python benchmarks/striping/bench_sfio.py [--quick]``: one client, three listeners in one process, medians of rounds in
-which every way has its turn; MB/s. Raw: one TCP stream to a process that writes (reads) one file with pwrite (pread) in
-256 KB pieces.
+    python benchmarks/striping/bench_sfio.py [--quick]
+
+One client writes to three listeners in one process. Everything runs on one core. The figures are
+medians in MB/s, of rounds in which all kinds of accesses take turns. The raw copy is one TCP stream
+to a process that writes (reads) one file with pwrite (pread) in pieces of 256 KB.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 
@@ -28,74 +32,101 @@ from sfio_emu.adapters.sockets import TcpConnections
 UNITS = (75, 200, 1005, 5000, 65536)
 HOSTS = ("p1", "p2", "p3")
 PIECE_BYTES = 256 << 10
+# Bytes that are written fragment by fragment, for small stripe units. Each takes a round trip.
 FRAGMENTS_BYTES = 300_000
+
+# Commands of the raw peer: read the file, write it, or only receive.
+READ = b"r"
+WRITE = b"w"
+RECEIVE = b"n"
+RAW_COMMANDS = {"raw socket": RECEIVE, "raw write": WRITE, "raw read": READ}
+
+# Smallest accepted share of the raw copy, for stripe units below and from 200 bytes, and smallest
+# accepted gain over fragments.
+MIN_OF_RAW_SMALL = 0.6
+MIN_OF_RAW = 0.8
+MIN_GAIN = 150
+
+# Speeds in MB/s by the name of an access, such as "write 75", one per round.
+Speeds = dict[str, list[float]]
 
 
 def start_listeners(
     root: Path, message_bytes: int, *options: str
 ) -> tuple[subprocess.Popen[str], dict[str, tuple[str, int]]]:
-    """Three listeners in one process; their addresses by host."""
-    command = [
-        sys.executable,
-        "-P",
-        "-m",
-        "sfio_emu.adapters.listener",
-        "--root",
-        str(root),
-        "--message",
-        str(message_bytes),
-    ]
-    command += options
+    """Start three listeners in one process.
+
+    Args:
+        root: Folder for the subfiles.
+        message_bytes: Largest message.
+        *options: Further options of the listener.
+
+    Returns:
+        The process, and the address of each host.
+    """
+    argv = [sys.executable, "-P", "-m", "sfio_emu.adapters.listener"]
+    argv += ["--root", str(root), "--message", str(message_bytes), *options]
     for host in HOSTS:
-        command += ["--listen", f"{host}@127.0.0.1:0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        argv += ["--listen", f"{host}@127.0.0.1:0"]
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
-    ports = [int(process.stdout.readline().rpartition(":")[2]) for _ in HOSTS]
-    return process, {host: ("127.0.0.1", port) for host, port in zip(HOSTS, ports, strict=True)}
+    addresses = {}
+    for host in HOSTS:
+        port = int(process.stdout.readline().rpartition(":")[2])
+        addresses[host] = ("127.0.0.1", port)
+    return process, addresses
 
 
 def serve_raw(listening: socket.socket, path: Path, total_bytes: int) -> None:
-    """The raw peer: "w" takes a stream to disk and answers a byte, "r" sends the file, "n" takes a stream to
-    nowhere."""
+    """Run the raw peer until the client disconnects.
+
+    After a command that writes or receives, it answers with a byte.
+
+    Args:
+        listening: The listening socket.
+        path: The file.
+        total_bytes: Size of each transfer.
+    """
     buffer = memoryview(bytearray(PIECE_BYTES))
-    with listening.accept()[0] as stream, path.open("w+b", buffering=0) as file:
+    stream, _ = listening.accept()
+    with stream, path.open("w+b", buffering=0) as file:
         while command := stream.recv(1):
-            place = 0
-            while place < total_bytes:
-                room = min(PIECE_BYTES, total_bytes - place)
-                if command == b"r":
-                    count = os.preadv(file.fileno(), [buffer[:room]], place)
+            position = 0
+            while position < total_bytes:
+                size = min(PIECE_BYTES, total_bytes - position)
+                if command == READ:
+                    count = os.preadv(file.fileno(), [buffer[:size]], position)
                     stream.sendall(buffer[:count])
                 else:
-                    count = stream.recv_into(buffer[:room], room, socket.MSG_WAITALL)
-                    if command == b"w":
-                        os.pwrite(file.fileno(), buffer[:count], place)
-                place += count
-            if command != b"r":
+                    count = stream.recv_into(buffer[:size], size, socket.MSG_WAITALL)
+                    if command == WRITE:
+                        os.pwrite(file.fileno(), buffer[:count], position)
+                position += count
+            if command != READ:
                 stream.sendall(b".")
 
 
 def raw_copy(stream: socket.socket, memory: memoryview, command: bytes) -> None:
-    """One raw transfer of all of `memory`."""
+    """Transfer the memory to or from the raw peer."""
     stream.sendall(command)
-    if command == b"r":
-        place = 0
-        while place < len(memory):
-            place += stream.recv_into(memory[place : place + PIECE_BYTES])
+    if command == READ:
+        position = 0
+        while position < len(memory):
+            position += stream.recv_into(memory[position : position + PIECE_BYTES])
         return
     stream.sendall(memory)
     stream.recv(1)
 
 
-def timed(action: Callable[[], object], size_bytes: int) -> float:
-    """MB/s."""
+def speed_of(action: Callable[[], object], size_bytes: int) -> float:
+    """Return the speed of an action in MB/s."""
     start_s = perf_counter()
     action()
     return size_bytes / (perf_counter() - start_s) / 1e6
 
 
 def peak_bytes(process_id: int) -> int:
-    """The most memory a process has had resident."""
+    """Return the largest resident memory of a process."""
     for line in Path(f"/proc/{process_id}/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024
@@ -103,71 +134,122 @@ def peak_bytes(process_id: int) -> int:
 
 
 def measure(
-    files: dict[int, StripedFile], raw: socket.socket, memory: np.ndarray, rounds: int
-) -> dict[str, list[float]]:
-    """MB/s by way ("write 75", "raw write", ...), one figure a round; the first round warms up and is not counted."""
-    results: dict[str, list[float]] = {}
-    back = np.empty_like(memory)
+    files: Mapping[int, StripedFile], raw: socket.socket, memory: np.ndarray, rounds: int
+) -> Speeds:
+    """Measure all accesses in turn, and return their speeds; the first round is not counted.
+
+    Args:
+        files: The file of each stripe unit.
+        raw: The connection to the raw peer.
+        memory: The data.
+        rounds: Number of rounds.
+    """
+    speeds: Speeds = {}
+    buffer = np.empty_like(memory)
     for number in range(rounds + 1):
-        speeds = {
-            f"raw {name}": timed(
-                lambda c=command: raw_copy(raw, memoryview(back if c == b"r" else memory), c),
-                len(memory),
-            )
-            for name, command in (("socket", b"n"), ("write", b"w"), ("read", b"r"))
-        }
+        round_speeds = {}
+        for name, command in RAW_COMMANDS.items():
+            data = memoryview(buffer if command == READ else memory)
+            round_speeds[name] = speed_of(partial(raw_copy, raw, data, command), len(memory))
         for unit, file in files.items():
-            speeds[f"write {unit}"] = timed(lambda f=file: f.pwrite(memory, 0), len(memory))
-            back[:] = 0
-            speeds[f"read {unit}"] = timed(lambda f=file: f.pread(back, 0), len(memory))
-            if not np.array_equal(back, memory):
-                raise SystemExit(f"unit {unit}: what was read is not what was written")
-            some = memory[: min(FRAGMENTS_BYTES * max(1, unit // 200), len(memory))]
-            speeds[f"mwrite {unit}"] = timed(
-                lambda f=file, s=some: f.write_fragments(s, 0), len(some)
-            )
-            speeds[f"mread {unit}"] = timed(
-                lambda f=file, s=some: f.read_fragments(back[: len(s)], 0), len(some)
-            )
-        if number:
-            for way, speed in speeds.items():
-                results.setdefault(way, []).append(speed)
-    return results
+            round_speeds |= measure_file(unit, file, memory, buffer)
+        if number > 0:
+            for name, speed in round_speeds.items():
+                speeds.setdefault(name, []).append(speed)
+    return speeds
 
 
-def show(results: dict[str, list[float]]) -> None:
-    """The table: medians, and the median of the ratios round by round."""
+def measure_file(
+    unit: int, file: StripedFile, memory: np.ndarray, buffer: np.ndarray
+) -> dict[str, float]:
+    """Write and read a file, completely and fragment by fragment, and return the speeds in MB/s.
 
-    def ratio(way: str, to: str) -> float:
-        return statistics.median(a / b for a, b in zip(results[way], results[to], strict=True))
+    Args:
+        unit: The stripe unit.
+        file: The file.
+        memory: The data.
+        buffer: Memory of the same size for what is read.
+    """
+    size = len(memory)
+    speeds = {f"write {unit}": speed_of(partial(file.pwrite, memory, 0), size)}
+    buffer[:] = 0
+    speeds[f"read {unit}"] = speed_of(partial(file.pread, buffer, 0), size)
+    if not np.array_equal(buffer, memory):
+        raise SystemExit(f"unit {unit}: what was read is not what was written")
+    part_size = min(FRAGMENTS_BYTES * max(1, unit // 200), size)
+    write = partial(file.write_fragments, memory[:part_size], 0)
+    read = partial(file.read_fragments, buffer[:part_size], 0)
+    speeds[f"mwrite {unit}"] = speed_of(write, part_size)
+    speeds[f"mread {unit}"] = speed_of(read, part_size)
+    return speeds
 
-    for name in ("raw socket", "raw write", "raw read"):
-        print(f"{name:12} {statistics.median(results[name]):8.0f} MB/s")
+
+def median_ratio(speeds: Speeds, over: str, under: str) -> float:
+    """Return the median of the ratios of two accesses, round by round."""
+    ratios = [a / b for a, b in zip(speeds[over], speeds[under], strict=True)]
+    return statistics.median(ratios)
+
+
+def show(speeds: Speeds) -> None:
+    """Print the table of medians, and whether the requirements are met."""
+    for name in RAW_COMMANDS:
+        print(f"{name:12} {statistics.median(speeds[name]):8.0f} MB/s")
     print(
-        f"{'unit':>6} {'write':>8} {'of raw':>7} {'x mwrite':>9} {'read':>8} {'of raw':>7} {'x mread':>8}"
+        f"{'unit':>6} {'write':>8} {'of raw':>7} {'x mwrite':>9} {'read':>8} {'of raw':>7} "
+        f"{'x mread':>8}"
     )
     for unit in UNITS:
         line = [f"{unit:6}"]
         for name, width in (("write", 9), ("read", 8)):
-            line.append(f"{statistics.median(results[f'{name} {unit}']):8.0f}")
-            line.append(f"{ratio(f'{name} {unit}', f'raw {name}'):7.2f}")
-            line.append(f"{ratio(f'{name} {unit}', f'm{name} {unit}'):{width}.1f}")
+            access = f"{name} {unit}"
+            line.append(f"{statistics.median(speeds[access]):8.0f}")
+            line.append(f"{median_ratio(speeds, access, f'raw {name}'):7.2f}")
+            line.append(f"{median_ratio(speeds, access, f'm{access}'):{width}.1f}")
         print(" ".join(line))
     for name in ("write", "read"):
         for unit in UNITS:
-            bar = 0.6 if unit < 200 else 0.8
-            of_raw = ratio(f"{name} {unit}", f"raw {name}")
-            print(
-                f"{name} {unit}: {of_raw:.2f} of raw, at least {bar}: {'met' if of_raw >= bar else 'missed'}"
-            )
-    times = ratio("write 75", "mwrite 75")
-    print(
-        f"write 75: {times:.0f} times mwrite, at least 150: {'met' if times >= 150 else 'missed'}"
-    )
+            minimum = MIN_OF_RAW_SMALL if unit < 200 else MIN_OF_RAW
+            of_raw = median_ratio(speeds, f"{name} {unit}", f"raw {name}")
+            outcome = "met" if of_raw >= minimum else "missed"
+            print(f"{name} {unit}: {of_raw:.2f} of raw, at least {minimum}: {outcome}")
+    gain = median_ratio(speeds, "write 75", "mwrite 75")
+    outcome = "met" if gain >= MIN_GAIN else "missed"
+    print(f"write 75: {gain:.0f} times mwrite, at least {MIN_GAIN}: {outcome}")
+
+
+@contextmanager
+def raw_peer(path: Path, total_bytes: int) -> Iterator[socket.socket]:
+    """Start the raw peer in a process, and yield a connection to it."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    context = multiprocessing.get_context("fork")
+    peer = context.Process(target=serve_raw, args=(listening, path, total_bytes), daemon=True)
+    peer.start()
+    try:
+        with socket.create_connection(listening.getsockname()) as connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            yield connection
+    finally:
+        peer.kill()
+        peer.join()
+
+
+def open_files(session: Session) -> dict[int, StripedFile]:
+    """Create a file for each stripe unit."""
+    files = {}
+    for unit in UNITS:
+        name = ";".join(f"{host}/bench-{unit}" for host in HOSTS)
+        files[unit] = StripedFile.open(name, unit, session=session)
+    return files
+
+
+def memory_folder() -> Path | None:
+    """Return a folder in memory, or None if there is none."""
+    folder = Path("/dev/shm")
+    return folder if folder.is_dir() else None
 
 
 def main() -> int:
-    """Run all on one core and print the table."""
+    """Run everything on one core, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--quick", action="store_true", help="60 MB and three rounds instead of 300 MB and five"
@@ -176,54 +258,40 @@ def main() -> int:
         "--no-check", action="store_true", help="without checksums of what is written and read"
     )
     parser.add_argument(
-        "--root", type=Path, help="where the files lie (default: memory, where there is /dev/shm)"
+        "--root", type=Path, help="folder for the files (default: /dev/shm, if there is one)"
     )
     parser.add_argument(
         "--message", type=int, default=DEFAULT_MESSAGE_BYTES, help="largest message (%(default)s)"
     )
-    options = parser.parse_args()
+    arguments = parser.parse_args()
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    total_bytes, rounds = (60_000_000, 3) if options.quick else (300_000_000, 5)
-    base = options.root or (Path("/dev/shm") if Path("/dev/shm").is_dir() else None)
+    total_bytes = 60_000_000 if arguments.quick else 300_000_000
+    rounds = 3 if arguments.quick else 5
     memory = np.random.default_rng(1).integers(0, 256, total_bytes, dtype=np.uint8)
-    with tempfile.TemporaryDirectory(dir=base) as root:
-        listeners, addresses = start_listeners(Path(root), options.message)
-        listening = socket.create_server(("127.0.0.1", 0))
-        peer = multiprocessing.get_context("fork").Process(
-            target=serve_raw, args=(listening, Path(root) / "raw", total_bytes), daemon=True
-        )
-        peer.start()
+    settings = Settings(
+        check_data=not arguments.no_check,
+        check_reads=not arguments.no_check,
+        message_bytes=arguments.message,
+    )
+    with tempfile.TemporaryDirectory(dir=arguments.root or memory_folder()) as root:
+        listeners, addresses = start_listeners(Path(root), arguments.message)
         try:
-            with socket.create_connection(listening.getsockname()) as raw:
-                raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                session = Session(
-                    TcpConnections(addresses),
-                    settings=Settings(
-                        check_data=not options.no_check,
-                        check_reads=not options.no_check,
-                        message_bytes=options.message,
-                    ),
-                )
-                before = peak_bytes(listeners.pid)
-                names = {unit: ";".join(f"{host}/bench-{unit}" for host in HOSTS) for unit in UNITS}
-                files = {
-                    unit: StripedFile.open(name, unit, session=session)
-                    for unit, name in names.items()
-                }
-                results = measure(files, raw, memory, rounds)
+            with raw_peer(Path(root) / "raw", total_bytes) as raw:
+                session = Session(TcpConnections(addresses), settings=settings)
+                peak_before = peak_bytes(listeners.pid)
+                files = open_files(session)
+                speeds = measure(files, raw, memory, rounds)
                 for file in files.values():
                     file.close()
-            show(results)
-            after = peak_bytes(listeners.pid)
+            show(speeds)
+            peak = peak_bytes(listeners.pid)
             print(
-                f"listeners: {after / 1e6:.0f} MB at most, {(after - before) / 1e6:.1f} MB of them for "
-                f"{total_bytes / 1e6:.0f} MB of data"
+                f"listeners: {peak / 1e6:.0f} MB at most, {(peak - peak_before) / 1e6:.1f} MB of "
+                f"them for {total_bytes / 1e6:.0f} MB of data"
             )
         finally:
-            for process in (listeners, peer):
-                process.kill()
+            listeners.kill()
             listeners.wait()
-            peer.join()
     return 0
 
 

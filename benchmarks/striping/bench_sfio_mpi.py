@@ -1,11 +1,14 @@
-"""Four processes write and read one file in interleaved blocks: SFIO's views beside MPICH's ROMIO, the same pattern,
-the same run.
+"""Compares SFIO's views with MPICH's ROMIO: four processes and one file in interleaved blocks.
 
-ROMIO: process r sees blocks r, r + 4, r + 8, ... of 75, 200 or 1005 bytes of one local file; collective buffering, data
-sieving, neither; MPICH comes with the extra `mpi`. SFIO: three listeners on loopback, the stripe unit is the block,
-collective calls; `by stripes` each process has a quarter of the file, which the striping scatters in blocks; `by views`
-each sees the blocks that ROMIO's does, so that both scatter. MB/s, write/read, median of the repetitions; contents are
-verified.
+The pattern of accesses is the same, and so is the run. The output is MB/s of writes and reads: the
+medians of several repetitions. Contents are verified.
+
+- ROMIO: process r sees blocks r, r + 4, r + 8 and so on of one local file. Blocks have 75, 200 or
+  1005 bytes. It uses collective buffering, data sieving, or neither. MPICH comes with the extra
+  ``mpi``.
+- SFIO: three listeners on loopback, a stripe unit as large as the block, and collective calls. "By
+  stripes", each process has a quarter of the file, which striping scatters in blocks. "By views",
+  each process sees the same blocks as with ROMIO, so that both views and striping scatter.
 """
 
 from __future__ import annotations
@@ -21,173 +24,225 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-RANKS, LISTENERS = 4, 3
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+
+RANKS = 4
+LISTENERS = 3
 BLOCKS_BYTES = (75, 200, 1005)
 HINTS = {
     "collective": {"romio_cb_write": "enable", "romio_cb_read": "enable"},
     "data sieving": {
-        "romio_cb_write": "disable", "romio_cb_read": "disable", "romio_ds_write": "enable", "romio_ds_read": "enable",
+        "romio_cb_write": "disable",
+        "romio_cb_read": "disable",
+        "romio_ds_write": "enable",
+        "romio_ds_read": "enable",
     },
     "neither": {
-        "romio_cb_write": "disable", "romio_cb_read": "disable", "romio_ds_write": "disable",
+        "romio_cb_write": "disable",
+        "romio_cb_read": "disable",
+        "romio_ds_write": "disable",
         "romio_ds_read": "disable",
     },
-}  # fmt: skip
+}
+# With neither, ROMIO is so slow that its file is smaller by this factor.
+NEITHER_DIVISOR = 8
 
 
-def timed(barrier: Callable[[], object], act: Callable[[], object]) -> float:
-    """Seconds from when all processes begin until all have ended."""
-    barrier()
-    start = time.perf_counter()
-    act()
-    barrier()
-    return time.perf_counter() - start
+@dataclass
+class Access:
+    """The accesses of a process to the file.
+
+    Attributes:
+        write: Writes from a buffer.
+        read: Reads into a buffer.
+        barrier: Waits for all processes.
+    """
+
+    write: Callable[[Bytes], object]
+    read: Callable[[Bytes], object]
+    barrier: Callable[[], object]
+
+    def timed(self, act: Callable[[Bytes], object], buffer: Bytes) -> float:
+        """Return the seconds from the common start until all processes have ended."""
+        self.barrier()
+        start_s = time.perf_counter()
+        act(buffer)
+        self.barrier()
+        return time.perf_counter() - start_s
 
 
-def content(rank: int, size: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    return np.random.default_rng(rank).integers(0, 256, size, dtype=np.uint8)
+def share_bytes(total_bytes: int, block: int) -> int:
+    """Return the bytes of each process: complete blocks."""
+    return total_bytes // RANKS // block * block
 
 
-def measure(
-    name: str,
-    block: int,
-    total: int,
-    act: Callable[[np.ndarray, np.ndarray], tuple[float, float]],
-    rank: int,
-) -> None:  # type: ignore[type-arg]
-    """One row from rank 0: what `act` (write the first array, read into the second) took."""
-    mine = content(rank, total // RANKS // block * block)
-    back = np.zeros_like(mine)
-    write_s, read_s = act(mine, back)
-    assert np.array_equal(mine, back), f"{name}: rank {rank} read what it did not write"
+def measure(name: str, block: int, total_bytes: int, rank: int, access: Access) -> None:
+    """Write and read the share of a process; rank 0 prints the row.
+
+    Args:
+        name: Name of the row.
+        block: Size of a block in bytes.
+        total_bytes: Size of the file.
+        rank: Rank of this process.
+        access: How the file is accessed.
+    """
+    rng = np.random.default_rng(rank)
+    data = rng.integers(0, 256, share_bytes(total_bytes, block), dtype=np.uint8)
+    buffer = np.zeros_like(data)
+    write_s = access.timed(access.write, data)
+    read_s = access.timed(access.read, buffer)
+    assert np.array_equal(data, buffer), f"{name}: rank {rank} read what it did not write"
     if rank == 0:
         row = {
             "name": name,
             "block": block,
-            "bytes": len(mine) * RANKS,
+            "bytes": len(data) * RANKS,
             "write_s": write_s,
             "read_s": read_s,
         }
         print(json.dumps(row), flush=True)
 
 
-def sfio_rank(rank: int, args: argparse.Namespace) -> None:
-    """A process of SFIO: group and listeners from the environment."""
+def run_sfio_rank(rank: int, arguments: argparse.Namespace) -> None:
+    """Run a process of SFIO; its group and the listeners are in the environment."""
     from sfio_emu.adapters.environment import session_from_environment
     from sfio_emu.views.datatypes import BYTE, contiguous, resized
     from sfio_emu.views.mpi_file import MpiFile
 
     session = session_from_environment()
-    barrier = session.group.barrier
+    total_bytes = arguments.megabytes << 20
     for block in BLOCKS_BYTES:
-        share = (args.megabytes << 20) // RANKS // block * block
+        interleaved = resized(contiguous(block, BYTE), 0, block * RANKS)
         views = {
-            "SFIO by stripes": (rank * share, BYTE),
-            "SFIO by views": (rank * block, resized(contiguous(block, BYTE), 0, block * RANKS)),
+            "SFIO by stripes": (rank * share_bytes(total_bytes, block), BYTE),
+            "SFIO by views": (rank * block, interleaved),
         }
+        subfiles = "".join(f"p{number}/{block};" for number in range(1, LISTENERS + 1))
         for name, (displacement, tile) in views.items():
-            for _ in range(args.repeat + 1):  # the first compiles and warms up
-                subfiles = "".join(f"p{number}/{block};" for number in range(1, LISTENERS + 1))
+            # The first repetition compiles, and is not counted.
+            for _ in range(arguments.repeat + 1):
                 with MpiFile.open(subfiles, block, session=session) as file:
                     file.set_size(0)
                     file.set_view(displacement, BYTE, tile)
-
-                    def act(mine: Any, back: Any, file: MpiFile = file) -> tuple[float, float]:
-                        return (
-                            timed(barrier, lambda: file.write_at_all(0, mine)),
-                            timed(barrier, lambda: file.read_at_all(0, back)),
-                        )
-
-                    measure(name, block, args.megabytes << 20, act, rank)
+                    access = Access(
+                        write=partial(file.write_at_all, 0),
+                        read=partial(file.read_at_all, 0),
+                        barrier=session.group.barrier,
+                    )
+                    measure(name, block, total_bytes, rank, access)
 
 
-def romio_rank(args: argparse.Namespace) -> None:
-    """A rank of MPICH."""
+def run_romio_rank(arguments: argparse.Namespace) -> None:
+    """Run a rank of MPICH."""
+    from mpi4py import MPI
+
+    for block in BLOCKS_BYTES:
+        tile = MPI.BYTE.Create_contiguous(block).Create_resized(0, block * RANKS).Commit()
+        for name in HINTS:
+            # The first repetition is not counted.
+            for _ in range(arguments.repeat + 1):
+                measure_romio(name, block, tile, arguments)
+
+
+def measure_romio(name: str, block: int, tile: Any, arguments: argparse.Namespace) -> None:
+    """Measure ROMIO once.
+
+    Args:
+        name: Name of the hints.
+        block: Size of a block in bytes.
+        tile: File type of the view.
+        arguments: Arguments of the command.
+    """
     from mpi4py import MPI
 
     world = MPI.COMM_WORLD
-    for block in BLOCKS_BYTES:
-        tile = MPI.BYTE.Create_contiguous(block).Create_resized(0, block * RANKS).Commit()
-        for name, hints in HINTS.items():
-            info = MPI.Info.Create(hints)
-            total = (args.megabytes << 20) // (8 if name == "neither" else 1)
-            for _ in range(args.repeat + 1):
-                file = MPI.File.Open(world, args.file, MPI.MODE_CREATE | MPI.MODE_RDWR, info)
-                file.Set_size(0)
-                file.Set_view(world.rank * block, MPI.BYTE, tile, "native", info)
-
-                def act(
-                    mine: Any, back: Any, file: Any = file, collective: bool = name == "collective"
-                ) -> tuple[float, float]:
-                    write = file.Write_at_all if collective else file.Write_at
-                    read = file.Read_at_all if collective else file.Read_at
-                    return timed(world.Barrier, lambda: write(0, mine)), timed(
-                        world.Barrier, lambda: read(0, back)
-                    )
-
-                measure(f"ROMIO {name}", block, total, act, world.rank)
-                file.Close()
+    info = MPI.Info.Create(HINTS[name])
+    total_bytes = arguments.megabytes << 20
+    if name == "neither":
+        total_bytes //= NEITHER_DIVISOR
+    file = MPI.File.Open(world, arguments.file, MPI.MODE_CREATE | MPI.MODE_RDWR, info)
+    file.Set_size(0)
+    file.Set_view(world.rank * block, MPI.BYTE, tile, "native", info)
+    collective = name == "collective"
+    access = Access(
+        write=partial(file.Write_at_all if collective else file.Write_at, 0),
+        read=partial(file.Read_at_all if collective else file.Read_at, 0),
+        barrier=world.Barrier,
+    )
+    measure(f"ROMIO {name}", block, total_bytes, world.rank, access)
+    file.Close()
 
 
 @contextmanager
 def listener_processes(root: Path) -> Iterator[str]:
-    """Listener processes: their addresses as SFIO_LISTENERS has them."""
+    """Start listeners, and yield their addresses, as SFIO_LISTENERS has them."""
     with ExitStack() as stack:
         addresses = []
         for number in range(1, LISTENERS + 1):
             (root / f"p{number}").mkdir()
-            listener = [sys.executable, "-P", "-m", "sfio_emu.adapters.listener"]
-            words = [*listener, "--root", str(root), "--listen", f"p{number}@127.0.0.1:0"]
-            process = stack.enter_context(
-                subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
-            )
+            argv = [sys.executable, "-P", "-m", "sfio_emu.adapters.listener"]
+            argv += ["--root", str(root), "--listen", f"p{number}@127.0.0.1:0"]
+            process = stack.enter_context(subprocess.Popen(argv, stdout=subprocess.PIPE, text=True))
             stack.callback(process.kill)
             assert process.stdout is not None
-            addresses.append(process.stdout.readline().split()[-1].replace("@", "="))
+            address = process.stdout.readline().split()[-1]
+            addresses.append(address.replace("@", "="))
         yield ",".join(addresses)
 
 
-def run_sfio(root: Path, args: argparse.Namespace) -> list[dict[str, Any]]:
+def rank_arguments(kind: str, arguments: argparse.Namespace) -> list[str]:
+    """Return the command of a process that is measured."""
+    return [
+        sys.executable,
+        __file__,
+        "--rank-of",
+        kind,
+        "--megabytes",
+        str(arguments.megabytes),
+        "--repeat",
+        str(arguments.repeat),
+    ]
+
+
+def run_sfio(root: Path, arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    """Run the processes of SFIO, and return their rows."""
     from sfio_emu.adapters.peers.group_server import GroupServer
 
     with listener_processes(root) as addresses, GroupServer(f"unix:{root}/group", RANKS) as server:
-        common = {
+        environment = {
+            **os.environ,
             "SFIO_SIZE": str(RANKS),
             "SFIO_GROUP": server.address,
             "SFIO_LISTENERS": addresses,
             "SFIO_TIMEOUT_S": "30",
         }
-        words = [
-            sys.executable,
-            __file__,
-            "--rank-of",
-            "sfio",
-            "--megabytes",
-            str(args.megabytes),
-            "--repeat",
-            str(args.repeat),
-        ]
-        ranks = [
-            subprocess.Popen(
-                words,
-                env={**os.environ, **common, "SFIO_RANK": str(rank)},
+        processes = []
+        for rank in range(RANKS):
+            process = subprocess.Popen(
+                rank_arguments("sfio", arguments),
+                env={**environment, "SFIO_RANK": str(rank)},
                 stdout=subprocess.PIPE,
                 text=True,
             )
-            for rank in range(RANKS)
-        ]
-        outputs = [rank.communicate()[0] for rank in ranks]
-        if any(rank.returncode for rank in ranks):
+            processes.append(process)
+        outputs = []
+        for process in processes:
+            output, _ = process.communicate()
+            outputs.append(output)
+        if any(process.returncode for process in processes):
             raise SystemExit("a process of SFIO failed")
     return [json.loads(line) for line in outputs[0].splitlines()]
 
 
-def run_romio(root: Path, args: argparse.Namespace) -> list[dict[str, Any]]:
+def run_romio(root: Path, arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    """Run the ranks of MPICH, and return their rows; none if MPICH is not installed."""
     from testbed.errors import CapabilityError
     from testbed.striping.emulated.mpi_launcher import find_mpiexec
 
@@ -199,60 +254,61 @@ def run_romio(root: Path, args: argparse.Namespace) -> list[dict[str, Any]]:
     if importlib.util.find_spec("mpi4py") is None:
         print("ROMIO not measured: install the extra `mpi` (mpi4py and mpich)")
         return []
-    words = [
-        str(mpiexec),
-        "-n",
-        str(RANKS),
-        sys.executable,
-        __file__,
-        "--rank-of",
-        "romio",
-        "--file",
-        str(root / "romio"),
-    ]
-    words += ["--megabytes", str(args.megabytes), "--repeat", str(args.repeat)]
-    done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    argv = [str(mpiexec), "-n", str(RANKS), *rank_arguments("romio", arguments)]
+    argv += ["--file", str(root / "romio")]
+    process = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True)
+    return [json.loads(line) for line in process.stdout.splitlines()]
 
 
-def table(rows: list[dict[str, Any]]) -> None:
-    names = list(dict.fromkeys(row["name"] for row in rows))
-    print(f"{'MB/s write/read':24}" + "".join(f"{f'{block} B':>16}" for block in BLOCKS_BYTES))
-    for name in names:
-        cells = []
+def print_table(rows: list[dict[str, Any]]) -> None:
+    """Print the medians in MB/s."""
+    header = [f"{'MB/s write/read':24}"]
+    for block in BLOCKS_BYTES:
+        heading = f"{block} B"
+        header.append(f"{heading:>16}")
+    print("".join(header))
+    for name in dict.fromkeys(row["name"] for row in rows):
+        line = [f"{name:24}"]
         for block in BLOCKS_BYTES:
-            found = [row for row in rows if (row["name"], row["block"]) == (name, block)][1:]
-            rates = [
-                statistics.median(row["bytes"] / row[key] for row in found) / 1e6
-                for key in ("write_s", "read_s")
-            ]
-            cells.append(f"{f'{rates[0]:.0f}/{rates[1]:.0f}':>16}")
-        print(f"{name:24}" + "".join(cells))
+            repetitions = [row for row in rows if (row["name"], row["block"]) == (name, block)]
+            # The first repetition is not counted.
+            write_mbps = median_mbps(repetitions[1:], "write_s")
+            read_mbps = median_mbps(repetitions[1:], "read_s")
+            cell = f"{write_mbps:.0f}/{read_mbps:.0f}"
+            line.append(f"{cell:>16}")
+        print("".join(line))
+
+
+def median_mbps(rows: list[dict[str, Any]], field: str) -> float:
+    """Return the median speed in MB/s, from the field with the seconds."""
+    return statistics.median(row["bytes"] / row[field] for row in rows) / 1e6
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument(
         "--megabytes",
         type=int,
         default=64,
-        help="of the whole file (an eighth for ROMIO with neither)",
+        help="size of the file (default 64; an eighth for ROMIO with neither)",
     )
-    parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--without-romio", action="store_true")
+    parser.add_argument("--repeat", type=int, default=3, help="number of repetitions (default 3)")
+    parser.add_argument("--without-romio", action="store_true", help="measure only SFIO")
     parser.add_argument("--rank-of", choices=("sfio", "romio"), help=argparse.SUPPRESS)
     parser.add_argument("--file", help=argparse.SUPPRESS)
-    args, _ = parser.parse_known_args()
-    if args.rank_of == "sfio":
-        sfio_rank(int(os.environ["SFIO_RANK"]), args)
-    elif args.rank_of == "romio":
-        romio_rank(args)
+    arguments, _ = parser.parse_known_args()
+    if arguments.rank_of == "sfio":
+        run_sfio_rank(int(os.environ["SFIO_RANK"]), arguments)
+    elif arguments.rank_of == "romio":
+        run_romio_rank(arguments)
     else:
         with tempfile.TemporaryDirectory() as root:
-            table(
-                run_sfio(Path(root), args)
-                + ([] if args.without_romio else run_romio(Path(root), args))
-            )
+            rows = run_sfio(Path(root), arguments)
+            if not arguments.without_romio:
+                rows += run_romio(Path(root), arguments)
+        print_table(rows)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,18 @@
-"""What striped calls cost in processor time of both sides, which other programs on the machine change little.
+"""Measures the processor time of striped calls on both sides.
 
-``python benchmarks/striping/bench_sfio_processor.py [--quick] [--part PART] [--folder DIR]``: one client and three
-listeners in one process, on one core, over loopback, medians of rounds in which every way has its turn in random order.
+    python benchmarks/striping/bench_sfio_processor.py [--quick] [--part PART] [--folder DIR]
 
-- calls of 1000 bytes over three nodes, microseconds each: within the file, and beyond its end;
-- a share of a file by stripes, and by a view whose blocks interleave with those of three other processes, nanoseconds a
-  byte;
-- long writes and reads with checksums, and without;
-- a connection, and a call of 100 bytes, with the key of a run and without.
+Other programs on the machine change processor time little. One client and three listeners in one
+process run on one core, over loopback. The figures are medians of rounds in which all cases take
+turns in random order. The parts:
 
-PYTHONPATH of another version compares the two.
+- calls: calls of 1000 bytes over three nodes, in microseconds, within the file and beyond its end;
+- views: a share of a file by stripes, and by a view whose blocks interleave with those of three
+  other processes, in nanoseconds per byte;
+- checksums: long writes and reads with checksums and without;
+- keys: a connection, and a call of 100 bytes, with the key of a run and without.
+
+Another version of the packages is measured if PYTHONPATH names it.
 """
 
 from __future__ import annotations
@@ -23,9 +26,10 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from time import process_time
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,221 +44,279 @@ from sfio_emu.client.current_session import use
 from sfio_emu.views.datatypes import BYTE, contiguous, resized
 from sfio_emu.views.mpi_file import MpiFile
 
-BLOCKS, UNITS = (75, 200, 1005), (75, 5000, 65536)
 PARTS = ("calls", "views", "checksums", "keys")
-RANKS, CALLS, CALL_BYTES = 4, 200, 1000
-Way = Callable[[], object]
-Found = dict[str, list[tuple[float, float]]]
-"""Seconds of processor time of client and listeners, one pair a round, by way."""
+# Block sizes of the views, which are also the stripe units.
+BLOCKS = (75, 200, 1005)
+# Stripe units of the long accesses.
+UNITS = (75, 5000, 65536)
+# Number of processes whose blocks interleave.
+RANKS = 4
+# Number of calls that are measured together, and their size.
+CALLS = 200
+CALL_BYTES = 1000
+KEYED_CALL_BYTES = 100
+
+Case = Callable[[], object]
+Addresses = Mapping[str, tuple[str, int]]
+
+
+class Cost(NamedTuple):
+    """Processor time of client and listeners in seconds."""
+
+    client_s: float
+    listeners_s: float
+
+
+# The costs of each case, one per round.
+Costs = dict[str, list[Cost]]
 
 
 def processor_s(process: int) -> float:
-    """Processor time of another process, all its threads."""
-    tasks = Path(f"/proc/{process}/task").iterdir()
-    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
+    """Return the processor time of all threads of another process, in seconds."""
+    total_ns = 0
+    for task in Path(f"/proc/{process}/task").iterdir():
+        total_ns += int((task / "schedstat").read_text().split()[0])
+    return total_ns / 1e9
 
 
-def measured(ways: Mapping[str, Way], server: int | Sequence[int], rounds: int) -> Found:
-    """Every way `rounds` times in random order, after once without being counted; `server`: the process, or processes,
-    of listeners."""
-    servers = [server] if isinstance(server, int) else server
-    draw, found = random.Random(1), Found()
+def measure(cases: Mapping[str, Case], listeners: Sequence[int], rounds: int) -> Costs:
+    """Measure all cases in turn, in random order; the first round is not counted.
+
+    Args:
+        cases: The cases by name.
+        listeners: Ids of the listeners' processes.
+        rounds: Number of rounds.
+    """
+    rng = random.Random(1)
+    costs: Costs = {}
     for number in range(rounds + 1):
-        for name in draw.sample(list(ways), len(ways)):
-            theirs_s, mine_s = sum(map(processor_s, servers)), process_time()
-            ways[name]()
-            spent = process_time() - mine_s, sum(map(processor_s, servers)) - theirs_s
-            if number:
-                found.setdefault(name, []).append(spent)
-    return found
+        for name in rng.sample(list(cases), len(cases)):
+            listeners_start_s = sum(map(processor_s, listeners))
+            client_start_s = process_time()
+            cases[name]()
+            client_s = process_time() - client_start_s
+            listeners_s = sum(map(processor_s, listeners)) - listeners_start_s
+            if number > 0:
+                costs.setdefault(name, []).append(Cost(client_s, listeners_s))
+    return costs
 
 
-def ratio(found: Found, way: str, to: str) -> float:
-    """The median of the ratios round by round."""
-    return statistics.median(sum(a) / sum(b) for a, b in zip(found[way], found[to], strict=True))
+def median_ratio(costs: Costs, over: str, under: str) -> float:
+    """Return the median of the ratios of the total costs of two cases, round by round."""
+    ratios = [sum(a) / sum(b) for a, b in zip(costs[over], costs[under], strict=True)]
+    return statistics.median(ratios)
 
 
-def cost(found: Found, way: str, count: int) -> str:
-    """Client and listeners, in nanoseconds (of one of `count` things)."""
-    return " + ".join(
-        f"{statistics.median(side) / count * 1e9:.2f}" for side in zip(*found[way], strict=True)
-    )
+def cost_text(costs: Costs, name: str, count: int) -> str:
+    """Return the median costs of client and listeners in nanoseconds, divided by ``count``."""
+    client_s = statistics.median(cost.client_s for cost in costs[name])
+    listeners_s = statistics.median(cost.listeners_s for cost in costs[name])
+    return f"{client_s / count * 1e9:.2f} + {listeners_s / count * 1e9:.2f}"
 
 
-def small_calls(session: Session, server: int, rounds: int) -> None:
-    """Calls within a file, and beyond its end."""
+def file_name(name: str) -> str:
+    """Return the name of a file that is striped over all hosts."""
+    return ";".join(f"{host}/{name}" for host in HOSTS)
+
+
+def measure_calls(session: Session, listeners: int, rounds: int) -> None:
+    """Measure calls within a file, and beyond its end."""
     data = bytes(CALL_BYTES)
-    file = StripedFile.open(";".join(f"{host}/small" for host in HOSTS), 75, session=session)
+    file = StripedFile.open(file_name("small"), 75, session=session)
 
-    def calls(first: int) -> None:
+    def write_within() -> None:
         for number in range(CALLS):
-            file.pwrite(data, first + CALL_BYTES * number)
+            file.pwrite(data, CALL_BYTES * number)
 
-    def beyond() -> None:
+    def write_beyond() -> None:
         file.truncate(0)
-        calls(0)
+        write_within()
 
-    found = measured({"beyond the end": beyond, "within": lambda: calls(0)}, server, rounds)
-    for way in found:
-        print(
-            f"write {CALL_BYTES} bytes, units of 75, {way:14}: {cost(found, way, CALLS * 1000)} us"
-        )
-    print(f"beyond the end over within: {ratio(found, 'beyond the end', 'within'):.2f}")
+    cases = {"beyond the end": write_beyond, "within": write_within}
+    costs = measure(cases, [listeners], rounds)
+    for name in costs:
+        # Microseconds are 1000 nanoseconds.
+        text = cost_text(costs, name, CALLS * 1000)
+        print(f"write {CALL_BYTES} bytes, units of 75, {name:14}: {text} us")
+    print(f"beyond the end over within: {median_ratio(costs, 'beyond the end', 'within'):.2f}")
 
 
-def views(session: Session, server: int, rounds: int, total_bytes: int, stack: ExitStack) -> None:
-    """By stripes and by views."""
+class ViewAccess(NamedTuple):
+    """An access of a process to its share of a file.
+
+    Attributes:
+        file: The file.
+        displacement: First byte of the view.
+        tile: File type of the view.
+    """
+
+    file: MpiFile
+    displacement: int
+    tile: Any
+
+    def write(self, data: Any) -> None:
+        self.file.set_view(self.displacement, BYTE, self.tile)
+        self.file.write_at(0, data)
+
+    def read(self, buffer: Any) -> None:
+        self.file.set_view(self.displacement, BYTE, self.tile)
+        self.file.read_at(0, buffer)
+
+
+def measure_views(session: Session, listeners: int, rounds: int, total_bytes: int) -> None:
+    """Measure accesses by stripes and by views."""
     use(session)
-    ways: dict[str, Way] = {}
-    sizes: dict[int, int] = {}
-    for block in BLOCKS:
-        share = sizes[block] = total_bytes // RANKS // block * block
-        mine = np.random.default_rng(1).integers(0, 256, share, dtype=np.uint8)
-        name = ";".join(f"{host}/views-{block}" for host in HOSTS)
-        file = stack.enter_context(MpiFile.open(name, block, session=session))
-        file.set_view(0, BYTE, BYTE)
-        for rank in range(RANKS):
-            file.write_at(rank * share, mine)
-        tiles = {
-            "stripes": (share, BYTE),
-            "views": (block, resized(contiguous(block, BYTE), 0, block * RANKS)),
-        }
-        for kind, (displacement, tile) in tiles.items():
-
-            def act(
-                writing: bool,
-                file: Any = file,
-                buffer: Any = mine,
-                place: int = displacement,
-                tile: Any = tile,
-            ) -> None:
-                file.set_view(place, BYTE, tile)
-                (file.write_at if writing else file.read_at)(0, buffer)
-
-            back = np.zeros_like(mine)
-            act(True)
-            act(False, buffer=back)
-            if not np.array_equal(mine, back):
-                raise SystemExit(f"{kind} of {block} bytes: what was read is not what was written")
-            ways[f"write {kind} {block}"] = lambda act=act: act(True)
-            ways[f"read {kind} {block}"] = lambda act=act, back=back: act(False, buffer=back)
-    found = measured(ways, server, rounds)
+    cases: dict[str, Case] = {}
+    share_bytes = {}
+    with ExitStack() as stack:
+        for block in BLOCKS:
+            share_bytes[block] = total_bytes // RANKS // block * block
+            file = MpiFile.open(file_name(f"views-{block}"), block, session=session)
+            stack.enter_context(file)
+            cases |= view_cases(file, block, share_bytes[block])
+        costs = measure(cases, [listeners], rounds)
     for block in BLOCKS:
         for name in ("write", "read"):
-            by_stripes, by_views = f"{name} stripes {block}", f"{name} views {block}"
+            stripes = f"{name} stripes {block}"
+            views = f"{name} views {block}"
             print(
-                f"{name:5} blocks of {block:4}: stripes {cost(found, by_stripes, sizes[block])} ns a byte, views"
-                f" {cost(found, by_views, sizes[block])}: {ratio(found, by_stripes, by_views):.2f} of the speed of "
-                f"stripes"
+                f"{name:5} blocks of {block:4}: "
+                f"stripes {cost_text(costs, stripes, share_bytes[block])} ns a byte, "
+                f"views {cost_text(costs, views, share_bytes[block])}: "
+                f"{median_ratio(costs, stripes, views):.2f} of the speed of stripes"
             )
 
 
-def checksums(
-    addresses: Mapping[str, tuple[str, int]], server: int, rounds: int, total_bytes: int
-) -> None:
-    """With and without."""
+def view_cases(file: MpiFile, block: int, share_bytes: int) -> dict[str, Case]:
+    """Fill a file, and return the cases of a block size.
+
+    Args:
+        file: The file.
+        block: The block size.
+        share_bytes: Bytes of each process.
+    """
+    data = np.random.default_rng(1).integers(0, 256, share_bytes, dtype=np.uint8)
+    file.set_view(0, BYTE, BYTE)
+    for rank in range(RANKS):
+        file.write_at(rank * share_bytes, data)
+    interleaved = resized(contiguous(block, BYTE), 0, block * RANKS)
+    accesses = {
+        "stripes": ViewAccess(file, share_bytes, BYTE),
+        "views": ViewAccess(file, block, interleaved),
+    }
+    cases: dict[str, Case] = {}
+    for kind, access in accesses.items():
+        buffer = np.zeros_like(data)
+        access.write(data)
+        access.read(buffer)
+        if not np.array_equal(data, buffer):
+            raise SystemExit(f"{kind} of {block} bytes: what was read is not what was written")
+        cases[f"write {kind} {block}"] = partial(access.write, data)
+        cases[f"read {kind} {block}"] = partial(access.read, buffer)
+    return cases
+
+
+def measure_checksums(addresses: Addresses, listeners: int, rounds: int, total_bytes: int) -> None:
+    """Measure long accesses with checksums and without."""
     data = np.random.default_rng(2).integers(0, 256, total_bytes, dtype=np.uint8)
-    back = np.zeros_like(data)
-    ways: dict[str, Way] = {}
+    buffer = np.zeros_like(data)
+    writes: dict[str, Case] = {}
+    reads: dict[str, Case] = {}
     for unit in UNITS:
         for checked in (True, False):
-            session = Session(
-                TcpConnections(addresses),
-                settings=Settings(check_data=checked, check_reads=checked),
-            )
-            file = StripedFile.open(
-                ";".join(f"{host}/long-{unit}" for host in HOSTS), unit, session=session
-            )
-            ways[f"write {unit} {checked}"] = lambda file=file: file.pwrite(data, 0)
-            ways[f"read {unit} {checked}"] = lambda file=file: file.pread(back, 0)
-    first = sorted(ways, reverse=True)  # written before it is read
-    found = measured(
-        {name: ways[name] for name in first if name.startswith("write")}, server, rounds
-    )
-    found |= measured(
-        {name: ways[name] for name in first if name.startswith("read")}, server, rounds
-    )
+            settings = Settings(check_data=checked, check_reads=checked)
+            session = Session(TcpConnections(addresses), settings=settings)
+            file = StripedFile.open(file_name(f"long-{unit}"), unit, session=session)
+            writes[f"write {unit} {checked}"] = partial(file.pwrite, data, 0)
+            reads[f"read {unit} {checked}"] = partial(file.pread, buffer, 0)
+    # Files are written before they are read.
+    costs = measure(writes, [listeners], rounds)
+    costs |= measure(reads, [listeners], rounds)
     for unit in UNITS:
-        shown = [
-            f"{name} {ratio(found, f'{name} {unit} True', f'{name} {unit} False'):.2f}"
-            for name in ("write", "read")
-        ]
-        plain = [
-            f"{name} {cost(found, f'{name} {unit} False', total_bytes)}"
-            for name in ("write", "read")
-        ]
+        ratios = []
+        plain_costs = []
+        for name in ("write", "read"):
+            checked_case = f"{name} {unit} True"
+            plain_case = f"{name} {unit} False"
+            ratios.append(f"{name} {median_ratio(costs, checked_case, plain_case):.2f}")
+            plain_costs.append(f"{name} {cost_text(costs, plain_case, total_bytes)}")
         print(
-            f"checksums, units of {unit:5}: {', '.join(shown)} times what it costs without ({', '.join(plain)} ns a "
-            f"byte)"
+            f"checksums, units of {unit:5}: {', '.join(ratios)} times what it costs without "
+            f"({', '.join(plain_costs)} ns a byte)"
         )
 
 
-def keys(root: Path, rounds: int) -> None:
-    """With and without."""
-    write_key(root / "key-file", key := new_key())
+def measure_keys(root: Path, rounds: int) -> None:
+    """Measure connections and calls with a key and without."""
+    key = new_key()
+    key_file = root / "key-file"
+    write_key(key_file, key)
+    cases: dict[str, Case] = {}
+    listeners = []
     with ExitStack() as stack:
-        ways: dict[str, Way] = {}
-        processes = []
-        for name, given in (("key", key), ("none", None)):
+        for name, session_key in (("key", key), ("none", None)):
             folder = root / name
             folder.mkdir()
-            options = ("--key-file", str(root / "key-file")) if given else ()
+            options = ("--key-file", str(key_file)) if session_key else ()
             process, addresses = start_listeners(folder, DEFAULT_MESSAGE_BYTES, *options)
             stack.callback(_end, process)
-            processes.append(process.pid)
-            connections = TcpConnections(addresses, key=given)
+            listeners.append(process.pid)
+            connections = TcpConnections(addresses, key=session_key)
             file = StripedFile.open("p1/small", 75, session=Session(connections))
+            cases[f"connection {name}"] = partial(connect_often, connections)
+            cases[f"call {name}"] = partial(write_often, file)
+        costs = measure(cases, listeners, rounds)
+    for subject in ("connection", "call"):
+        with_key = cost_text(costs, f"{subject} key", CALLS * 1000)
+        without = cost_text(costs, f"{subject} none", CALLS * 1000)
+        ratio = median_ratio(costs, f"{subject} key", f"{subject} none")
+        print(f"{subject}: with a key {with_key} us, {ratio:.2f} times that without ({without} us)")
 
-            def connect(connections: TcpConnections = connections) -> None:
-                for _ in range(CALLS):
-                    session = Session(connections)
-                    session.link(HOSTS[0])
-                    session.close()
 
-            def call(file: StripedFile = file, data: bytes = bytes(100)) -> None:
-                for _ in range(CALLS):
-                    file.pwrite(data, 0)
+def connect_often(connections: TcpConnections) -> None:
+    for _ in range(CALLS):
+        session = Session(connections)
+        session.link(HOSTS[0])
+        session.close()
 
-            ways |= {f"connection {name}": connect, f"call {name}": call}
-        found = measured(ways, processes, rounds)
-    for what in ("connection", "call"):
-        with_key, without = (
-            cost(found, f"{what} {name}", CALLS * 1000) for name in ("key", "none")
-        )
-        print(
-            f"{what}: with a key {with_key} us, {ratio(found, f'{what} key', f'{what} none'):.2f} times that "
-            f"without ({without} us)"
-        )
+
+def write_often(file: StripedFile) -> None:
+    data = bytes(KEYED_CALL_BYTES)
+    for _ in range(CALLS):
+        file.pwrite(data, 0)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print all."""
+    """Print all parts, or one."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
         "--quick", action="store_true", help="three rounds of 8 MB instead of nine of 32 and 60"
     )
-    parser.add_argument("--part", choices=PARTS, help="this part alone")
-    parser.add_argument("--folder", help="where the subfiles lie (default: /dev/shm)")
+    parser.add_argument("--part", choices=PARTS, help="only this part")
+    parser.add_argument("--folder", help="folder for the subfiles (default: /dev/shm)")
     options = parser.parse_args(arguments)
     rounds = 3 if options.quick else 9
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    base = options.folder or ("/dev/shm" if Path("/dev/shm").is_dir() else None)
-    wanted = (options.part,) if options.part else PARTS
-    with tempfile.TemporaryDirectory(dir=base) as root, ExitStack() as stack:
+    folder = options.folder
+    if folder is None and Path("/dev/shm").is_dir():
+        folder = "/dev/shm"
+    parts = (options.part,) if options.part else PARTS
+    with tempfile.TemporaryDirectory(dir=folder) as root, ExitStack() as stack:
         process, addresses = start_listeners(Path(root), DEFAULT_MESSAGE_BYTES)
         stack.callback(_end, process)
         session = Session(TcpConnections(addresses))
-        if "calls" in wanted:
-            small_calls(session, process.pid, rounds)
-        if "views" in wanted:
-            with ExitStack() as files:
-                views(session, process.pid, rounds, (8 if options.quick else 32) << 20, files)
-        if "checksums" in wanted:
-            checksums(addresses, process.pid, rounds, 8_000_000 if options.quick else 60_000_000)
-        if "keys" in wanted:
-            keys(Path(root), rounds)
+        if "calls" in parts:
+            measure_calls(session, process.pid, rounds)
+        if "views" in parts:
+            megabytes = 8 if options.quick else 32
+            measure_views(session, process.pid, rounds, megabytes << 20)
+        if "checksums" in parts:
+            total_bytes = 8_000_000 if options.quick else 60_000_000
+            measure_checksums(addresses, process.pid, rounds, total_bytes)
+        if "keys" in parts:
+            measure_keys(Path(root), rounds)
     return 0
 
 

@@ -1,5 +1,4 @@
-"""A scheduler for the testbed: transfers with most links first, each into the first time frame in which its links are
-free.
+"""A scheduler for the testbed: first fit, transfers with the most links first.
 
 testbed schedule swiss-t1 --scheduling longest-first
 """
@@ -19,15 +18,21 @@ def longest_first(
     time_limit_s: float = 60.0,
     now: Callable[[], float] | None = None,
 ) -> Schedule:
-    """First fit by decreasing number of links; nothing is drawn, and it is always done in time."""
+    """Put each transfer into the first time frame in which its links are free.
+
+    Nothing is random, and the method needs no time limit.
+    """
     paths = traffic.paths()
     frame_of = np.zeros(len(traffic), dtype=np.int32)
-    used: list[set[int]] = []
-    for transfer in sorted(range(len(traffic)), key=lambda i: (-len(paths[i]), i)):
+    used_links: list[set[int]] = []
+    # Sorting is stable: transfers with as many links stay in their order.
+    for transfer in sorted(range(len(traffic)), key=lambda index: -len(paths[index])):
         links = set(paths[transfer])
-        frame = next((i for i, taken in enumerate(used) if not taken & links), len(used))
-        if frame == len(used):
-            used.append(set())
-        used[frame] |= links
+        frame = 0
+        while frame < len(used_links) and used_links[frame] & links:
+            frame += 1
+        if frame == len(used_links):
+            used_links.append(set())
+        used_links[frame] |= links
         frame_of[transfer] = frame
     return Schedule.of(frame_of, traffic.bottleneck_load, method="longest-first")

@@ -1,13 +1,18 @@
-"""The testbed's own suites judge this package: pytest test_plugin.py (the package has to be installed)."""
+"""Checks this package with the testbed's suites: ``pytest test_plugin.py``.
+
+The package must be installed.
+"""
 
 import pytest
 
-from testbed.conformance import check
+from testbed import conformance
 
 
 @pytest.mark.parametrize(
     ("group", "name"), [("testbed.routings", "widest"), ("testbed.schedulers", "longest-first")]
 )
 def test_suite_passes(group: str, name: str) -> None:
-    verdict = check(group, name)
-    assert verdict.passed, [f"{c.name}: {c.detail}" for c in verdict.checks if not c.passed]
+    """The object passes the suite of its group."""
+    verdict = conformance.check(group, name)
+    failed = [f"{check.name}: {check.detail}" for check in verdict.checks if not check.passed]
+    assert verdict.passed, failed

@@ -1,4 +1,4 @@
-"""A routing for the testbed: the path whose narrowest link is widest; of equals the one with fewest links.
+"""A routing for the testbed: the widest path, and the shortest one of several that are as wide.
 
 testbed route swiss-t1 --from s1 --to s6 --routing widest
 """
@@ -12,28 +12,35 @@ from topologies.network import Network
 
 
 def widest_path(network: Network, source: str, sink: str) -> SplitRoute:
-    """Dijkstra's algorithm with (narrowest capacity, links) in place of length; hosts pass nothing on."""
-    network.node(source), network.node(sink)
-    best = {source: (float("-inf"), 0)}
-    came: dict[str, int] = {}
+    """Find the path whose narrowest link is widest (Dijkstra's algorithm).
+
+    The length of a path is (minus its narrowest capacity, number of links). Hosts do not forward.
+    """
+    # Both raise an error if there is no such node.
+    network.node(source)
+    network.node(sink)
+    shortest = {source: (float("-inf"), 0)}
+    last_link: dict[str, int] = {}
     queue = [(float("-inf"), 0, source)]
     while queue:
         narrowest, hops, node = heapq.heappop(queue)
-        if (narrowest, hops) > best[node] or (node != source and network.node(node).kind == "host"):
+        is_other_host = node != source and network.node(node).kind == "host"
+        if (narrowest, hops) > shortest[node] or is_other_host:
             continue
-        for number in network.out_links(node):
-            link = network.links[number]
-            reached = max(narrowest, -link.capacity_bps), hops + 1
-            if link.target != source and reached < best.get(link.target, (0.0, 0)):
-                best[link.target] = reached
-                came[link.target] = number
-                heapq.heappush(queue, (*reached, link.target))
-    if sink not in came:
+        for index in network.out_links(node):
+            link = network.links[index]
+            length = (max(narrowest, -link.capacity_bps), hops + 1)
+            if link.target != source and length < shortest.get(link.target, (0.0, 0)):
+                shortest[link.target] = length
+                last_link[link.target] = index
+                heapq.heappush(queue, (*length, link.target))
+    if sink not in last_link:
         raise NoPathError(f"no path from {source!r} to {sink!r} in network {network.name!r}")
-    loads, at = [Fraction(0)] * len(network.links), sink
-    while at != source:
-        loads[came[at]] = Fraction(1)
-        at = network.links[came[at]].source
+    loads = [Fraction(0)] * len(network.links)
+    node = sink
+    while node != source:
+        loads[last_link[node]] = Fraction(1)
+        node = network.links[last_link[node]].source
     return SplitRoute(
         network=network, source=source, sink=sink, method="widest", loads=tuple(loads)
     )

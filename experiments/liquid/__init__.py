@@ -1,4 +1,4 @@
 """Chapter 3: liquid schedules, their construction and their execution on switches."""
 
+# The chapter of the documentation that describes these studies.
 CHAPTER = 3
-"""The chapter of our documentation in which its studies stand."""

@@ -1,20 +1,23 @@
-"""Topology-unaware orders and liquid schedules on the emulated Swiss-T1, measured next to the liquid throughput
-(Figures 42, 43).
+"""Liquid schedules and topology-unaware orders on the emulated Swiss-T1 (Figures 42, 43).
 
-Each pattern is an allocation of nodes that exchange messages all to all: the 362 with different nodes or bottleneck
-load. Points come repetition by repetition, and in each the patterns in an order of which every beginning is spread over
-all 362, so that a part of the study says something of the whole, and a later run adds to it.
+Their measured throughput is compared with the liquid throughput.
+
+A pattern is an allocation of nodes that exchange messages all to all. There are 362 patterns with
+different numbers of nodes or bottleneck loads. The points are ordered by repetition. The patterns
+of a repetition are ordered so that those at its beginning are spread evenly over all 362.
+Therefore a run that measures only a part of the points covers all kinds of patterns, and a later
+run can add to it.
 """
 
 from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from math import isnan, nan
-from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from experiments.liquid.rows import column, ratios
 from experiments.liquid.swiss_t1_traffic import LARGE, LEAST_GAIN, draw_patterns, usual_gain_check
 from testbed.errors import InvalidRunError
 from testbed.model.options import kinds
@@ -39,10 +42,17 @@ from testbed.scheduling.baselines import Order
 if TYPE_CHECKING:
     from testbed.bulk.emulated.fabric import EmulatedBulkFabric
 
-PATTERNS, REPETITIONS, ATTEMPTS = 362, 20, 3
-QUICK_PATTERNS = slice(1, 3)
-"""Of those spread over the 362: the second and third, of 16 and 20 nodes; the whole machine takes minutes by itself."""
+PATTERNS = 362
+REPETITIONS = 20
 LIQUID_REPETITIONS = 7
+# How often an order is run at most, if the machine does not keep up.
+ATTEMPTS = 3
+
+# A quick run measures the second and third pattern, of 16 and 20 nodes. The first one, all 32
+# nodes, takes minutes by itself.
+QUICK_PATTERNS = slice(1, 3)
+
+# Fields of a run that are stored for each order.
 STORED = (
     "seconds",
     "ratio",
@@ -52,6 +62,9 @@ STORED = (
     "queue_drops",
     "failure",
 )
+
+# Order of messages by its name in the rows: the method of the plan, and whether a phase or frame
+# begins only when the previous one is complete.
 METHODS: Mapping[str, tuple[Order | str, bool]] = {
     "liquid": ("liquid", True),
     "round_robin": ("round-robin", False),
@@ -59,7 +72,6 @@ METHODS: Mapping[str, tuple[Order | str, bool]] = {
     "fifo": ("identical", False),
     "round_robin_phases": ("round-robin", True),
 }
-"""Name in the rows -> (method of the plan, whether a phase or frame begins only when the one before is through)."""
 THREE_ORDERS = ("liquid", "round_robin", "random")
 NAMES = {
     "liquid": "liquid schedules",
@@ -68,232 +80,316 @@ NAMES = {
     "fifo": "FIFO order (the same for all)",
     "round_robin_phases": "round robin, phase by phase",
 }
-MIN_LIQUID, MAX_ROUND_ROBIN = 0.95, 0.65
-NEAR_PREDICTION = 0.1
-"""A batch of circuits takes 3 to 7 ms to set up, a message 80 ms: so much an order may lose against its own virtual
-time."""
-MAX_INVALID = 0.1
 
+MIN_LIQUID = 0.95
+MAX_ROUND_ROBIN = 0.65
+
+# Setting up a batch of circuits takes 3 to 7 ms, and a message takes 80 ms. A measured order may
+# be this fraction slower than the same order in virtual time.
+NEAR_PREDICTION = 0.1
+
+# Largest fraction of invalid runs in a valid study.
+MAX_INVALID = 0.1
 
 _KB = kinds.whole(1, 100_000)
 
 
 @options
 class Options:
-    """How many patterns, how often, and how long their messages are."""
+    """Number of patterns and repetitions, and size of the messages."""
 
     patterns: int | None = option(
         default=None,
         kind=kinds.whole(1, PATTERNS),
-        help="number of patterns, spread over the 362 (default: all; quick: two)",
+        help="number of patterns, spread evenly over the 362 (default: all; 2 with --quick)",
     )
     repetitions: int | None = option(
-        default=None, kind=kinds.whole(1, REPETITIONS), metavar="R",
-        help="runs of each pattern (default: 20, with liquid schedules 7; quick: 1)",
-    )  # fmt: skip
+        default=None,
+        kind=kinds.whole(1, REPETITIONS),
+        metavar="R",
+        help="number of runs of each pattern (default 20, and 7 of liquid schedules; "
+        "1 with --quick)",
+    )
     all_orders: int = option(
-        default=PATTERNS, kind=kinds.whole(0, PATTERNS), metavar="N",
-        help="run every order for the first N patterns only (for the others: liquid schedules, "
-"round robin and random order)",
-    )  # fmt: skip
+        default=PATTERNS,
+        kind=kinds.whole(0, PATTERNS),
+        metavar="N",
+        help="number of patterns on which all orders are measured; on the others only liquid "
+        "schedules, round robin and random order",
+    )
     message_kb: int = option(
-        default=200,
-        kind=_KB,
-        metavar="KB",
-        help="size of every message, except in liquid schedules",
+        default=200, kind=_KB, metavar="KB", help="size of a message, except in liquid schedules"
     )
     liquid_message_kb: int = option(
-        default=500, kind=_KB, metavar="KB", help="size of messages in liquid schedules"
+        default=500, kind=_KB, metavar="KB", help="size of a message in liquid schedules"
     )
 
 
 def spread(count: int) -> list[int]:
-    """0 to ``count`` - 1, the last first, then each in the widest gap that those before it leave (of equals the
-    highest)."""
-    order, gaps = [count - 1], [(0, count - 1)]
+    """Return the numbers from 0 to ``count - 1``, ordered so that every beginning is spread evenly.
+
+    The last number is first. Each further number is in the middle of the widest gap between the
+    numbers before it, or of the highest such gap.
+
+    >>> spread(5)
+    [4, 2, 1, 3, 0]
+    """
+    order = [count - 1]
+    gaps = [(0, count - 1)]
     while gaps:
-        low, high = max(gaps, key=lambda gap: (gap[1] - gap[0], gap[1]))
+        low, high = max(gaps, key=_width_and_end)
         gaps.remove((low, high))
         if low < high:
             middle = (low + high) // 2
             order.append(middle)
-            gaps += [(low, middle), (middle + 1, high)]
+            gaps.append((low, middle))
+            gaps.append((middle + 1, high))
     return order
 
 
+def _width_and_end(gap: tuple[int, int]) -> tuple[int, int]:
+    low, high = gap
+    return high - low, high
+
+
 def points(quick: bool, seed: int, options: Options | None = None) -> Points:
-    """Repetition by repetition; the whole machine is always among the patterns, but with ``quick``."""
-    options = options or Options()
+    """Return the points, repetition by repetition.
+
+    All 32 nodes are always one of the patterns, unless ``quick`` is true.
+    """
+    # Imported here, because the list of allocations is only needed to measure.
     from testbed.scheduling.traffic.allocation import distinct_allocations
 
-    every = distinct_allocations()
-    spread_out = spread(len(every))
-    chosen = spread_out[
-        QUICK_PATTERNS if quick and not options.patterns else slice(options.patterns)
-    ]
-    sizes = {
-        "message_bytes": 1000 * options.message_kb,
-        "liquid_message_bytes": 1000 * options.liquid_message_kb,
-    }
-    found: Points = []
-    for repetition in range(1, (options.repetitions or (1 if quick else REPETITIONS)) + 1):
-        for number, k in enumerate(chosen):
-            own: Results = {"pattern": k + 1, "allocation": every[k].name, "nodes": every[k].nodes}
-            own |= {"bottleneck_load": every[k].bottleneck_load, **sizes, "repetition": repetition}
-            own |= {"orders": len(THREE_ORDERS)} if number >= options.all_orders else {}
-            found.append(own | {"seed": seed + repetition - 1})
-    return found
+    options = options or Options()
+    allocations = distinct_allocations()
+    spread_indices = spread(len(allocations))
+    if quick and not options.patterns:
+        indices = spread_indices[QUICK_PATTERNS]
+    else:
+        indices = spread_indices[: options.patterns]
+    repetitions = options.repetitions
+    if repetitions is None:
+        repetitions = 1 if quick else REPETITIONS
+
+    result: Points = []
+    for repetition in range(1, repetitions + 1):
+        for number, index in enumerate(indices):
+            allocation = allocations[index]
+            point: Results = {
+                "pattern": index + 1,
+                "allocation": allocation.name,
+                "nodes": allocation.nodes,
+                "bottleneck_load": allocation.bottleneck_load,
+                "message_bytes": 1000 * options.message_kb,
+                "liquid_message_bytes": 1000 * options.liquid_message_kb,
+                "repetition": repetition,
+            }
+            if number >= options.all_orders:
+                point["orders"] = len(THREE_ORDERS)
+            point["seed"] = seed + repetition - 1
+            result.append(point)
+    return result
 
 
-def methods_of(point: Row) -> Iterable[str]:
-    """Names of the orders that are measured there."""
+def methods_of(point: Row) -> Collection[str]:
+    """Return the names of the orders that are measured at a point."""
     return THREE_ORDERS if "orders" in point else METHODS
 
 
 def measure(point: Row) -> Results:
-    """The orders of this repetition over circuits, one after the other, on one network."""
+    """Measure the orders one after another, with circuits, on one network."""
     from testbed.bulk.emulated.fabric import EmulatedBulkFabric
 
-    found: Results = {}
+    results: Results = {}
     with EmulatedBulkFabric() as fabric:
         for method in methods_of(point):
             if method == "liquid" and point["repetition"] > LIQUID_REPETITIONS:
                 continue
             try:
-                found |= measured_order(point, method, fabric)
+                results |= measured_order(point, method, fabric)
             except InvalidRunError as error:
-                found[f"{method}_invalid"] = str(error)
-    return found
+                results[f"{method}_invalid"] = str(error)
+    return results
 
 
 def measured_order(point: Row, method: str, fabric: EmulatedBulkFabric) -> Results:
-    """One order on a fabric. Raises InvalidRunError where the machine could not keep up in any of three attempts."""
+    """Measure one order on a fabric.
+
+    Args:
+        point: The parameters of the point.
+        method: Name of the order in ``METHODS``.
+        fabric: The network, which is running.
+
+    Raises:
+        InvalidRunError: The machine did not keep up in any of the attempts.
+    """
     from testbed.bulk.judgement import judge_bulk
     from testbed.bulk.workload import bulk_plan
 
     order, barrier = METHODS[method]
-    size = point["liquid_message_bytes" if method == "liquid" else "message_bytes"]
-    name = f"swiss-t1:allocation={point['allocation']}"
+    size_field = "liquid_message_bytes" if method == "liquid" else "message_bytes"
     plan = bulk_plan(
-        name, scheduling=order, message_bytes=size, barrier=barrier, seed=point["seed"]
+        f"swiss-t1:allocation={point['allocation']}",
+        scheduling=order,
+        message_bytes=point[size_field],
+        barrier=barrier,
+        seed=point["seed"],
     )
-    tried: list[str] = []
 
-    def once() -> Judgement:
-        judged = judge_bulk(plan, fabric.run(plan))
-        if judged.verdict.invalid is not None:
-            raise InvalidRunError(judged.verdict.invalid)
-        return judged
+    def run_and_judge() -> Judgement:
+        judgement = judge_bulk(plan, fabric.run(plan))
+        if judgement.verdict.invalid is not None:
+            raise InvalidRunError(judgement.verdict.invalid)
+        return judgement
 
-    judged = repeated(once, lambda _: None, ATTEMPTS - 1, tried.append)
-    row = judged.document
-    return {
-        **{f"{method}_{key}": row[key] for key in STORED},
-        f"{method}_goodput_bps": row["goodput_bps"],
-        f"{method}_failed": [check.name for check in judged.verdict.checks if not check.passed],
-        f"{method}_attempts": 1 + len(tried),
-        "transfers": row["transfers"],
-        "liquid_links": row["liquid_links"],
-    }
+    failed_attempts: list[str] = []
+    judgement = repeated(
+        run_and_judge, lambda _: None, repeats=ATTEMPTS - 1, say=failed_attempts.append
+    )
+    document = judgement.document
+    failed_checks = [check.name for check in judgement.verdict.checks if not check.passed]
+    results: Results = {f"{method}_{field}": document[field] for field in STORED}
+    results[f"{method}_goodput_bps"] = document["goodput_bps"]
+    results[f"{method}_failed"] = failed_checks
+    results[f"{method}_attempts"] = 1 + len(failed_attempts)
+    results["transfers"] = document["transfers"]
+    results["liquid_links"] = document["liquid_links"]
+    return results
 
 
 def by_pattern(rows: Rows) -> Points:
-    """One row a pattern, in the order of Figure 41: medians over the valid repetitions of each order's ratio,
-    prediction and throughput.
+    """Return one row per pattern with the medians over its valid repetitions.
 
-    Patterns of which some order that was measured has no valid repetition are left out.
+    The medians are of the ratio, predicted ratio, throughput and goodput of each order. The rows
+    are in the order of Figure 41. A pattern is left out if an order that was measured has no valid
+    repetition.
     """
-    found = []
-    for _, own in sorted(grouped(rows, "pattern").items()):
-        values = {
-            f"{method}_{key}": _median(
-                row[f"{method}_{key}"] for row in own if f"{method}_{key}" in row
+    result = []
+    for _, repetitions in sorted(grouped(rows, "pattern").items()):
+        medians = _medians(repetitions)
+        if None not in medians.values():
+            first = repetitions[0]
+            links = next(row["liquid_links"] for row in repetitions if "liquid_links" in row)
+            result.append(
+                {
+                    "pattern": first["pattern"],
+                    "nodes": first["nodes"],
+                    "bottleneck_load": first["bottleneck_load"],
+                    **medians,
+                    "liquid_links": links,
+                }
             )
-            for method in dict.fromkeys(method for row in own for method in methods_of(row))
-            for key in ("ratio", "predicted_ratio", "throughput_bps", "goodput_bps")
-        }
-        if None not in values.values():
-            links = next(row["liquid_links"] for row in own if "liquid_links" in row)
-            retained = {key: own[0][key] for key in ("pattern", "nodes", "bottleneck_load")}
-            found.append({**retained, **values, "liquid_links": links})
-    return found
+    return result
 
 
-def _median(values: Iterator[float]) -> float | None:
-    known = list(values)
-    return statistics.median(known) if known else None
+def _medians(repetitions: Rows) -> Results:
+    """Return the medians of each order's fields; a median is None if no repetition is valid."""
+    methods: dict[str, None] = {}
+    for row in repetitions:
+        methods.update(dict.fromkeys(methods_of(row)))
+    medians: Results = {}
+    for method in methods:
+        for quantity in ("ratio", "predicted_ratio", "throughput_bps", "goodput_bps"):
+            field = f"{method}_{quantity}"
+            values = [row[field] for row in repetitions if field in row]
+            medians[field] = statistics.median(values) if values else None
+    return medians
 
 
 def judge(rows: Rows) -> Verdict:
-    """Medians over the patterns, gains pattern by pattern, and every byte verified."""
-    patterns, runs = by_pattern(rows), [(row, method) for row in rows for method in methods_of(row)]
-    invalid = [row[f"{method}_invalid"] for row, method in runs if f"{method}_invalid" in row]
-    missing_patterns = len({row["pattern"] for row in rows}) - len(patterns)
-    if not patterns or len(invalid) > MAX_INVALID * len(runs):
-        return Verdict(checks=(), invalid=f"{len(invalid)} of {len(runs)} runs: {invalid[0]}")
-    notes = [f"{len(patterns)} of 362 patterns, {_repetitions(rows)}", *_repeated(rows)]
-    if len(complete := _with(patterns, "fifo")) < len(patterns):
+    """Check medians over the patterns, the gain on each pattern, and that all bytes arrived."""
+    patterns = by_pattern(rows)
+    invalid = _invalid_reasons(rows)
+    run_count = sum(len(methods_of(row)) for row in rows)
+    if not patterns or len(invalid) > MAX_INVALID * run_count:
+        return Verdict(checks=(), invalid=f"{len(invalid)} of {run_count} runs: {invalid[0]}")
+
+    notes = [f"{len(patterns)} of 362 patterns, {_repetition_counts(rows)}", *_failures(rows)]
+    with_fifo = _with_orders(patterns, "fifo")
+    if len(with_fifo) < len(patterns):
         notes.append(
-            f"FIFO order, and round robin phase by phase, on {len(complete)} of these patterns"
+            f"FIFO order, and round robin phase by phase, on {len(with_fifo)} of these patterns"
         )
     if invalid:
+        missing_patterns = len(set(column(rows, "pattern"))) - len(patterns)
         notes.append(
-            f"{len(invalid)} runs left out, and {missing_patterns} patterns: the machine could not keep up"
+            f"{len(invalid)} runs left out, and {missing_patterns} patterns: "
+            "the machine could not keep up"
         )
-    kinds = (_throughput_checks, _gain_checks, _order_checks, _prediction_checks)
-    checks = [check for kind in kinds for check in kind(patterns)]
-    return Verdict.of((*checks, _verified_check(rows)), notes)
+    checks = [
+        *_throughput_checks(patterns),
+        *_gain_checks(patterns),
+        *_order_checks(patterns),
+        *_prediction_checks(patterns),
+        _verified_check(rows),
+    ]
+    return Verdict.of(checks, notes)
 
 
-def _repetitions(rows: Rows) -> str:
-    each, methods = grouped(rows, "pattern").values(), ("liquid", "round_robin")
-    counts = [sum(f"{method}_ratio" in row for row in own) for own in each for method in methods]
+def _invalid_reasons(rows: Rows) -> list[str]:
+    reasons = []
+    for row in rows:
+        for method in methods_of(row):
+            if f"{method}_invalid" in row:
+                reasons.append(row[f"{method}_invalid"])
+    return reasons
+
+
+def _repetition_counts(rows: Rows) -> str:
+    """Describe how often liquid schedules and round robin were validly measured on a pattern."""
+    counts = []
+    for repetitions in grouped(rows, "pattern").values():
+        for method in ("liquid", "round_robin"):
+            valid = [row for row in repetitions if f"{method}_ratio" in row]
+            counts.append(len(valid))
     return f"{min(counts)} to {max(counts)} repetitions each"
 
 
-def _repeated(rows: Rows) -> list[str]:
-    """How many runs failed a check of their own, by its name."""
-    counts = Counter(
-        name for row in rows for method in METHODS for name in row.get(f"{method}_failed", ())
-    )
+def _failures(rows: Rows) -> list[str]:
+    """Describe for each check of single runs how many runs failed it."""
+    counts: Counter[str] = Counter()
+    for row in rows:
+        for method in METHODS:
+            counts.update(row.get(f"{method}_failed", ()))
     return [f"{count} runs by themselves failed: {name}" for name, count in counts.items()]
 
 
-def _with(patterns: Rows, *methods: str) -> list[Row]:
-    """Those on which these orders were measured."""
-    return [row for row in patterns if all(f"{method}_ratio" in row for method in methods)]
+def _with_orders(patterns: Rows, *methods: str) -> list[Row]:
+    """Return the patterns on which all of these orders were measured."""
+    fields = {f"{method}_ratio" for method in methods}
+    return [row for row in patterns if fields <= row.keys()]
 
 
-def _over(patterns: Rows, of: Callable[[Row], float]) -> tuple[float, float]:
-    """(median, half width of its 95 % interval: 1.57 interquartile ranges over the root of the number, McGill et al.
-    1978)."""
-    values = [of(row) for row in patterns]
+def _median(values: Sequence[float]) -> tuple[float, float]:
+    """Return the median, and half the width of its 95 % confidence interval.
+
+    The half width is 1.57 times the interquartile range over the root of the number of values
+    (McGill, Tukey and Larsen 1978). It is 0 for fewer than four values.
+    """
     if len(values) < 4:
         return statistics.median(values), 0.0
     low, _, high = statistics.quantiles(values, n=4)
     return statistics.median(values), 1.57 * (high - low) / len(values) ** 0.5
 
 
-def _quotient(over: str, under: str) -> Callable[[Row], float]:
-    return lambda row: float(row[over] / row[under])
-
-
-_gain = _quotient("liquid_ratio", "round_robin_ratio")
+def _gains(patterns: Rows) -> list[float]:
+    """Return the throughput of liquid schedules over that of round robin, by pattern."""
+    return ratios(patterns, "liquid_ratio", "round_robin_ratio")
 
 
 def _throughput_checks(patterns: Rows) -> list[Check]:
-    liquid, robin = (
-        _over(patterns, itemgetter(f"{method}_ratio")) for method in ("liquid", "round_robin")
-    )
+    liquid = _median(column(patterns, "liquid_ratio"))
+    round_robin = _median(column(patterns, "round_robin_ratio"))
     return [
         Claim("liquid schedules over the liquid throughput, median")
         .at_least(MIN_LIQUID, liquid)
         .cites("very close to the liquid throughput, Figure 43")
-        .against(robin[0], "round robin's median"),
+        .against(round_robin[0], "round robin's median"),
         Claim("round robin over the liquid throughput, median")
-        .at_most(MAX_ROUND_ROBIN, robin)
+        .at_most(MAX_ROUND_ROBIN, round_robin)
         .cites(
-            "far below the liquid throughput, Figure 42; for many only 50 % (Gabrielyan and Hersch 2002, Figure 11)"
+            "far below the liquid throughput, Figure 42; for many only 50 % "
+            "(Gabrielyan and Hersch 2002, Figure 11)"
         )
         .against(liquid[0], "liquid schedules' median"),
     ]
@@ -303,35 +399,37 @@ def _gain_checks(patterns: Rows) -> list[Check]:
     large = [row for row in patterns if row["nodes"] >= LARGE]
     if not large:
         return []
+    name = f"median gain of liquid schedules over round robin, patterns of {LARGE} nodes and more"
     return [
-        Claim(
-            f"median gain of liquid schedules over round robin, patterns of {LARGE} nodes and more"
-        )
-        .at_least(LEAST_GAIN, _over(large, _gain))
+        Claim(name)
+        .at_least(LEAST_GAIN, _median(_gains(large)))
         .cites("a factor of 1.5 to 2, section 3.9; of two for many, section 3.8.2")
         .against(1.0, "no gain"),
-        usual_gain_check([_gain(row) for row in large]),
+        usual_gain_check(_gains(large)),
     ]
 
 
 def _order_checks(patterns: Rows) -> list[Check]:
-    liquid, _ = _over(patterns, _gain)
+    """Check that other topology-unaware orders are no better than round robin."""
+    liquid, _ = _median(_gains(patterns))
     checks = []
-    for method, words in (("random", "random"), ("fifo", "FIFO")):
-        if not (known := _with(patterns, method)):
-            continue
-        measured = _over(known, _quotient(f"{method}_ratio", "round_robin_ratio"))
-        checks.append(
-            Claim(f"throughput of {NAMES[method]} over round robin's, median of the patterns")
-            .at_most(1.0, measured)
-            .cites(f"{words} order yields no better throughput, section 3.8.2")
-            .against(liquid, "as good as a liquid schedule")
-        )
+    for method, cited_name in (("random", "random"), ("fifo", "FIFO")):
+        measured = _with_orders(patterns, method)
+        if measured:
+            checks.append(
+                Claim(f"throughput of {NAMES[method]} over round robin's, median of the patterns")
+                .at_most(1.0, _median(ratios(measured, f"{method}_ratio", "round_robin_ratio")))
+                .cites(f"{cited_name} order yields no better throughput, section 3.8.2")
+                .against(liquid, "as good as a liquid schedule")
+            )
     return checks
 
 
 def _prediction_checks(patterns: Rows) -> list[Check]:
-    """Each order against its own virtual time; the rival is the prediction of the order next to it."""
+    """Compare each order with the same order in virtual time.
+
+    The rival is the prediction of another order.
+    """
     rivals = {
         "round_robin": "fifo",
         "random": "round_robin_phases",
@@ -339,51 +437,59 @@ def _prediction_checks(patterns: Rows) -> list[Check]:
         "round_robin_phases": "fifo",
     }
     checks = []
-    for method, other in rivals.items():
-        if not (known := _with(patterns, method, other)):
+    for method, rival in rivals.items():
+        with_both = _with_orders(patterns, method, rival)
+        if not with_both:
             continue
-        measured = _over(
-            _with(patterns, method), _quotient(f"{method}_ratio", f"{method}_predicted_ratio")
-        )
-        rival, _ = _over(known, _quotient(f"{other}_predicted_ratio", f"{method}_predicted_ratio"))
+        prediction = f"{method}_predicted_ratio"
+        measured = _median(ratios(_with_orders(patterns, method), f"{method}_ratio", prediction))
+        rival_value, _ = _median(ratios(with_both, f"{rival}_predicted_ratio", prediction))
+        name = f"{NAMES[method]}, measured over its own run in virtual time, median of the patterns"
         checks.append(
-            Claim(
-                f"{NAMES[method]}, measured over its own run in virtual time, median of the patterns"
-            )
+            Claim(name)
             .equal(1.0, measured, NEAR_PREDICTION)
-            .against(rival, f"{NAMES[other]}, in virtual time")
+            .against(rival_value, f"{NAMES[rival]}, in virtual time")
         )
     return checks
 
 
 def _verified_check(rows: Rows) -> Check:
-    keys = [f"{method}_messages_verified" for method in METHODS]
-    missing = sum(row["transfers"] - row[key] for row in rows for key in keys if key in row)
+    missing = 0
+    for row in rows:
+        for method in METHODS:
+            if f"{method}_messages_verified" in row:
+                missing += row["transfers"] - row[f"{method}_messages_verified"]
     return Claim("messages not verified").count(0, missing)
 
 
 def figures(rows: Rows) -> Figures:
-    """Figures 42 and 43 of the thesis, and all orders' shares."""
+    """Draw Figures 42 and 43 of the thesis, and the throughput of all orders."""
     patterns = by_pattern(rows)
     if not patterns:
         return {}
     return {
-        "42-round-robin": _throughput(patterns, "round_robin", rows[0]["message_bytes"]),
-        "43-liquid-schedules": _throughput(patterns, "liquid", rows[0]["liquid_message_bytes"]),
-        "orders": _orders(patterns),
+        "42-round-robin": _throughput_figure(patterns, "round_robin", rows[0]["message_bytes"]),
+        "43-liquid-schedules": _throughput_figure(
+            patterns, "liquid", rows[0]["liquid_message_bytes"]
+        ),
+        "orders": _orders_figure(patterns),
     }
 
 
-def _throughput(patterns: Rows, method: str, message_bytes: int) -> Figure:
-    """Over the patterns, sorted as in Figure 41: predictions and the measured median."""
-    liquid = [row["liquid_links"] * row[f"{method}_goodput_bps"] / 1e6 for row in patterns]
+def _throughput_figure(patterns: Rows, method: str, message_bytes: int) -> Figure:
+    """Draw predictions and the measured median over the patterns, ordered as in Figure 41."""
+    liquid = []
+    simulated = []
+    measured = []
+    for row in patterns:
+        liquid_mbps = row["liquid_links"] * row[f"{method}_goodput_bps"] / 1e6
+        liquid.append(liquid_mbps)
+        simulated.append(row[f"{method}_predicted_ratio"] * liquid_mbps)
+        measured.append(row[f"{method}_throughput_bps"] / 1e6)
     series = {
         "liquid throughput, predicted": liquid,
-        "this order in virtual time": [
-            row[f"{method}_predicted_ratio"] * most
-            for row, most in zip(patterns, liquid, strict=True)
-        ],
-        "measured, median": [row[f"{method}_throughput_bps"] / 1e6 for row in patterns],
+        "this order in virtual time": simulated,
+        "measured, median": measured,
     }
     title = f"Swiss-T1 on switches, {NAMES[method]}, {message_bytes / 1e6:g} MB messages"
     return draw_patterns(
@@ -391,13 +497,17 @@ def _throughput(patterns: Rows, method: str, message_bytes: int) -> Figure:
     )
 
 
-def _orders(patterns: Rows) -> Figure:
+def _orders_figure(patterns: Rows) -> Figure:
     series = {}
-    for method, words in NAMES.items():
-        ratios = [row.get(f"{method}_ratio", nan) for row in patterns]
-        if known := [ratio for ratio in ratios if not isnan(ratio)]:
-            series[f"{words}: {statistics.median(known):.2f}"] = ratios
-    title = "Share of the liquid throughput that each order reaches on switches (median of the patterns)"
+    for method, name in NAMES.items():
+        shares = [row.get(f"{method}_ratio", nan) for row in patterns]
+        measured = [share for share in shares if not isnan(share)]
+        if measured:
+            series[f"{name}: {statistics.median(measured):.2f}"] = shares
+    title = (
+        "Share of the liquid throughput that each order reaches on switches "
+        "(median of the patterns)"
+    )
     return draw_patterns(
         patterns, title, series, ylabel="throughput over liquid throughput", ylim=(0, 1.05)
     )
@@ -406,14 +516,17 @@ def _orders(patterns: Rows) -> Figure:
 STUDY = Study.of_module(
     __name__,
     title="Measured throughput of liquid schedules and of topology-unaware orders on Swiss-T1",
-    answers="Gabrielyan 2007, Figures 42 and 43: round robin stays far below the liquid throughput, random and FIFO "
-    "orders are no better, liquid schedules come very close to it",
+    answers="Gabrielyan 2007, Figures 42 and 43: round robin stays far below the liquid "
+    "throughput, random and FIFO orders are no better, liquid schedules come very close to it",
     deviations=(
-        "messages of 200 kB (liquid schedules: 500 kB) over links of 20 Mbit/s, where the document has 2 and 5 MB over "
-        "links of 86 MB/s: a message lasts 80 and 200 ms here, 23 and 58 ms there",
-        "circuits in switches, granted by a central arbiter link by link, stand for the wormhole network",
-        "round robin and random order are carried out both freely, each sender going on when its message is through, "
-        "and phase by phase, as section 3.3 counts them; the document does not say which was measured",
+        "messages of 200 kB (liquid schedules: 500 kB) over links of 20 Mbit/s, where the document "
+        "has 2 and 5 MB over links of 86 MB/s: a message lasts 80 and 200 ms here, 23 and 58 ms "
+        "there",
+        "circuits in switches, granted by a central arbiter link by link, stand for the wormhole "
+        "network",
+        "round robin and random order are carried out both freely, each sender going on when its "
+        "message is through, and phase by phase, as section 3.3 counts them; the document does not "
+        "say which was measured",
     ),
     emulation=True,
 )

@@ -1,4 +1,4 @@
 """Chapter 2 of Gabrielyan 2007: striped files over emulated networks."""
 
+# The chapter of the documentation that describes these studies.
 CHAPTER = 2
-"""The chapter of our documentation in which its studies stand."""

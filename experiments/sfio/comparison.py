@@ -1,80 +1,140 @@
-"""Figures 13 and 14: one compute node writes a striped file in one call or piece by piece, in pieces of several sizes;
-one file whole."""
+"""The comparison of Figures 13 and 14: a striped file is written in one call, or piece by piece.
 
-from collections.abc import Callable, Mapping, Sequence
+One compute node writes the file, in pieces of several sizes. The complete file of the document is
+only written in one call.
+"""
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from experiments.sfio.figures import TOGETHER, finish, throughputs
 from experiments.sfio.runs import REPEAT
-from testbed.model.studies import Points, Row, Rows, where
+from testbed.model.studies import Points, Row, Rows
 from testbed.report.drawing.charts import Figure, Mark, draw_lines, ticks
 
 LINK_RATE_BPS = 100e6
+
+# The deviation that both studies have in common.
 ON_SWITCHES = (
     "links of 100 Mbit/s as Fast Ethernet has, on a user-space switch; "
     "subfiles lie in the page cache instead of on disks"
 )
 
 
+class Speeds(NamedTuple):
+    """Throughput in bit/s by the size of a piece in bytes.
+
+    Attributes:
+        one_call: Of the file that is written in one call.
+        piecewise: Of the file that is written piece by piece.
+        complete: Of the document's complete file; empty in a quick run.
+    """
+
+    one_call: dict[int, float]
+    piecewise: dict[int, float]
+    complete: dict[int, float]
+
+
+class LineNames(NamedTuple):
+    """Names of the lines of a figure, as the attributes of ``Speeds``."""
+
+    one_call: str
+    piecewise: str
+    complete: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """``size``: of a piece, in bytes, and ``way``: whether all go in one call, as fields of rows."""
+    """The points of a comparison, and how they are drawn.
 
-    size: str
-    way: str
+    Attributes:
+        size_field: Field of rows with the size of a piece in bytes.
+        call_field: Field of rows that is true if all pieces are written in one call.
+        size_label: Label of the size in figures.
+        line_names: Names of the lines in figures.
+        sizes: Sizes of a piece in bytes.
+        quick_sizes: The sizes of a quick run.
+        file_bytes: Size of the file that is written in one call.
+        quick_file_bytes: The size in a quick run.
+        piecewise_bytes: Returns the size of the file that is written piece by piece, from the size
+            of a piece and that of the other file. It is smaller, because each piece takes a round
+            trip.
+        complete_bytes: Size of the document's file, which is written once.
+        complete_sizes: Sizes of its pieces.
+    """
+
+    size_field: str
+    call_field: str
+    size_label: str
+    line_names: LineNames
     sizes: Sequence[int]
     quick_sizes: Sequence[int]
     file_bytes: int
     quick_file_bytes: int
-    least_bytes: Callable[[int, int], int]
-    """Of the file that is written piece by piece, each with a round trip: of the size of a piece, and of the other
-    file's."""
-    whole_bytes: int
-    whole_sizes: Sequence[int]
-    """A file written once in pieces of each of these sizes."""
+    piecewise_bytes: Callable[[int, int], int]
+    complete_bytes: int
+    complete_sizes: Sequence[int]
 
     def points(self, quick: bool, seed: int) -> Points:
-        """Both ways at every size, then the whole file."""
-        size = self.quick_file_bytes if quick else self.file_bytes
-        cases = [
-            (at, way, size if way else self.least_bytes(at, size), REPEAT)
-            for at in (self.quick_sizes if quick else self.sizes)
-            for way in (True, False)
-        ]
-        cases += [(at, True, self.whole_bytes, 1) for at in (() if quick else self.whole_sizes)]
-        names = (self.size, self.way, "file_bytes", "repetitions")
-        return [dict(zip(names, case, strict=True)) | {"seed": seed} for case in cases]
+        """Return the points: each size in one call and piece by piece, then the complete file."""
+        file_bytes = self.quick_file_bytes if quick else self.file_bytes
+        result = []
+        for size in self.quick_sizes if quick else self.sizes:
+            result.append(self._point(size, True, file_bytes, REPEAT))
+            result.append(self._point(size, False, self.piecewise_bytes(size, file_bytes), REPEAT))
+        if not quick:
+            for size in self.complete_sizes:
+                result.append(self._point(size, True, self.complete_bytes, 1))
+        return [{**point, "seed": seed} for point in result]
 
-    def speeds(
-        self, rows: Rows
-    ) -> tuple[Mapping[int, float], Mapping[int, float], Mapping[int, float]]:
-        """Bit/s by size: in one call, piece by piece, and of the whole file."""
-        whole = where(rows, file_bytes=self.whole_bytes)
-        reduced = where([row for row in rows if row not in whole], **{self.way: True})
-        sets = (reduced, where(rows, **{self.way: False}), whole)
-        one, other, all_of = (
-            {row[self.size]: row["throughput_bps"] for row in some} for some in sets
-        )
-        return one, other, all_of
+    def _point(self, size: int, one_call: bool, file_bytes: int, repetitions: int) -> Row:
+        return {
+            self.size_field: size,
+            self.call_field: one_call,
+            "file_bytes": file_bytes,
+            "repetitions": repetitions,
+        }
+
+    def _line(self, row: Row) -> str:
+        """Return the attribute of ``Speeds`` and ``LineNames`` to which a row belongs."""
+        if not row[self.call_field]:
+            return "piecewise"
+        return "complete" if row["file_bytes"] == self.complete_bytes else "one_call"
+
+    def speeds(self, rows: Rows) -> Speeds:
+        """Return the throughputs of the three files by the size of a piece."""
+        speeds = Speeds(one_call={}, piecewise={}, complete={})
+        for row in rows:
+            getattr(speeds, self._line(row))[row[self.size_field]] = row["throughput_bps"]
+        return speeds
 
     def figure(
-        self,
-        title: str,
-        rows: Rows,
-        names: tuple[str, str, str],
-        share: float,
-        x: str,
-        upright: Mark | None = None,
+        self, title: str, rows: Rows, *, min_link_share: float, upright: Mark | None = None
     ) -> Figure:
-        """Throughput over the size by ``names``: in one call, piece by piece, and of the whole file; ``share`` of the
-        link is claimed."""
+        """Draw the throughput over the size of a piece.
 
-        def name(row: Row) -> str:
-            return names[2 if row["file_bytes"] == self.whole_bytes else not row[self.way]]
-
-        samples = throughputs(rows, self.size, name)
-        claim = share * LINK_RATE_BPS / 1e6, f"{share} of the compute node's link"
-        figure = draw_lines(title, samples, x=x, y=TOGETHER, claim=claim, upright=upright)
-        finish(figure, rows, self.size)
-        ticks(figure.axes[0], (row[self.size] for row in rows))
+        Args:
+            title: Title of the figure.
+            rows: The rows.
+            min_link_share: The share of the link rate that is claimed.
+            upright: A size that is drawn as a vertical line.
+        """
+        figure = draw_lines(
+            title,
+            throughputs(rows, self.size_field, self._line_name),
+            x=self.size_label,
+            y=TOGETHER,
+            claim=(
+                min_link_share * LINK_RATE_BPS / 1e6,
+                f"{min_link_share} of the compute node's link",
+            ),
+            upright=upright,
+        )
+        finish(figure, rows, self.size_field)
+        ticks(figure.axes[0], (row[self.size_field] for row in rows))
         return figure
+
+    def _line_name(self, row: Row) -> str:
+        name: str = getattr(self.line_names, self._line(row))
+        return name

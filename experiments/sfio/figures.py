@@ -1,4 +1,4 @@
-"""What the figures of striped files have in common: lines of throughput, and the mark of a point that says nothing."""
+"""Parts of the figures about striped files: lines of throughput, and marks of invalid points."""
 
 from collections.abc import Callable
 
@@ -9,26 +9,41 @@ TOGETHER = "throughput of all together, Mbit/s"
 
 
 def throughputs(
-    rows: Rows, key: str, name: Callable[[Row], str]
+    rows: Rows, field: str, label: Callable[[Row], str]
 ) -> dict[tuple[str, float], tuple[float, float]]:
-    """Throughput in Mbit/s by what the rows have under ``key``, a line a name."""
-    return {(name(row), row[key]): (row["throughput_bps"] / 1e6, 0.0) for row in rows}
+    """Return throughputs in Mbit/s as samples of lines, without confidence intervals.
+
+    Args:
+        rows: The rows.
+        field: Field of the rows with the position on the x axis.
+        label: Returns the name of the line to which a row belongs.
+    """
+    samples = {}
+    for row in rows:
+        samples[label(row), row[field]] = (row["throughput_bps"] / 1e6, 0.0)
+    return samples
 
 
-def finish(figure: Figure, rows: Rows, key: str) -> Figure:
-    """Put a cross over every point of which the machine did not keep up, and a tick at each ``key``."""
+def finish(figure: Figure, rows: Rows, field: str) -> Figure:
+    """Mark the invalid points with a cross, and put a tick at each position.
+
+    Args:
+        figure: The figure. It is changed.
+        rows: The rows that it shows.
+        field: Field of the rows with the position on the x axis.
+    """
     (axes,) = figure.axes
-    if places := [(row[key], row["throughput_bps"] / 1e6) for row in rows if row.get("invalid")]:
-        label = "the machine did not keep up: says nothing"
+    invalid = [row for row in rows if row.get("invalid")]
+    if invalid:
         axes.scatter(
-            [x for x, _ in places],
-            [y for _, y in places],
+            [row[field] for row in invalid],
+            [row["throughput_bps"] / 1e6 for row in invalid],
             marker="x",
             s=60,
             color=RED,
             zorder=5,
-            label=label,
+            label="the machine did not keep up: says nothing",
         )
-    axes.set(xticks=sorted({row[key] for row in rows}), ylim=(0, None))
+    axes.set(xticks=sorted({row[field] for row in rows}), ylim=(0, None))
     axes.legend(**COMPARED)
     return figure

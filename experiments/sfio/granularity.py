@@ -1,29 +1,42 @@
-"""Optimised against non-optimised writes of one compute node to three I/O nodes, by stripe unit (Gabrielyan 2007,
-figure 13)."""
+"""Optimised and non-optimised writes by stripe unit (Gabrielyan 2007, Figure 13).
+
+One compute node writes to three I/O nodes.
+"""
 
 from itertools import pairwise
 
-from experiments.sfio.comparison import LINK_RATE_BPS, ON_SWITCHES, Comparison
-from experiments.sfio.runs import accessed, judged
+from experiments.sfio.comparison import LINK_RATE_BPS, ON_SWITCHES, Comparison, LineNames
+from experiments.sfio.runs import measure_access, verdict_of_runs
 from testbed.model.studies import Claim, Figures, Results, Row, Rows, Study, Verdict
 
+# Fragments of a non-optimised run, which sends each of them by itself.
 FRAGMENTS = 600
-"""Of a non-optimised run, which sends every one of them by itself."""
-FINE, COARSE = 75, 65_536
+
+# A small and a large stripe unit, in bytes.
+FINE = 75
+COARSE = 65_536
+
+# A loss of up to 3 % counts as negligible. The document states no number.
 NEGLIGIBLE = 0.97
-"""A loss of 3 % is the most that we call negligible; the document puts no number to it."""
+
+
+def _fragments_bytes(stripe_unit: int, file_bytes: int) -> int:
+    """Return the size of ``FRAGMENTS`` stripe units, but at most that of the other file."""
+    return min(file_bytes, stripe_unit * FRAGMENTS)
 
 
 COMPARED = Comparison(
-    size="stripe_unit",
-    way="optimised",
+    size_field="stripe_unit",
+    call_field="optimised",
+    size_label="stripe unit, bytes",
+    line_names=LineNames("optimised (mwritec)", "non-optimised (mwrite)", "optimised, 660 MB"),
     sizes=(5, 25, 75, 200, 1005, 5000, 20_000, 65_536),
     quick_sizes=(25, 75, 200, 1005, 5000, 65_536),
     file_bytes=60_000_000,
     quick_file_bytes=10_000_000,
-    least_bytes=lambda unit, size: min(size, unit * FRAGMENTS),
-    whole_bytes=660_000_000,
-    whole_sizes=(75, 65_536),
+    piecewise_bytes=_fragments_bytes,
+    complete_bytes=660_000_000,
+    complete_sizes=(FINE, COARSE),
 )
 
 
@@ -31,64 +44,76 @@ points = COMPARED.points
 
 
 def measure(point: Row) -> Results:
-    """One write."""
-    how = {"compute_nodes": 1, "io_nodes": 3, "optimise": point["optimised"]}
-    return accessed("crossbar:4", point, link_rate_bps=LINK_RATE_BPS, **how)
+    """Measure one write."""
+    return measure_access(
+        "crossbar:4",
+        point,
+        link_rate_bps=LINK_RATE_BPS,
+        compute_nodes=1,
+        io_nodes=3,
+        optimise=point["optimised"],
+    )
 
 
 def judge(rows: Rows) -> Verdict:
-    """The optimised write does not depend on the stripe unit; the other does."""
-    fast, slow, whole = COMPARED.speeds(rows)
-    fine = {unit: fast[unit] for unit in fast if unit >= FINE}
-    worst = min(fine, key=lambda unit: fine[unit])
-    below = [b for a, b in pairwise(sorted(slow)) if slow[b] < slow[a]]
+    """Check that only the non-optimised write depends on the stripe unit."""
+    fast, slow, complete = COMPARED.speeds(rows)
+    fast_from_fine = {unit: bps for unit, bps in fast.items() if unit >= FINE}
+    worst = min(fast_from_fine, key=fast_from_fine.__getitem__)
+    slower_steps = []
+    for unit, larger_unit in pairwise(sorted(slow)):
+        if slow[larger_unit] < slow[unit]:
+            slower_steps.append(larger_unit)
+    fine_gain = fast[FINE] / slow[FINE]
+    coarse_gain = fast[COARSE] / slow[COARSE]
     checks = [
         Claim(f"optimised write, the slowest stripe unit from {FINE} bytes over the fastest")
-        .at_least(NEGLIGIBLE, fine[worst] / max(fine.values()))
+        .at_least(NEGLIGIBLE, fast[worst] / max(fast_from_fine.values()))
         .cites("down to 75 bytes with only a negligible loss, section 2.10")
         .against(
             slow[worst] / max(slow.values()),
             f"as the non-optimised write depends on it, at {worst} bytes",
         ),
         Claim(f"optimised over non-optimised write at {FINE} bytes")
-        .at_least(10.0, fast[FINE] / slow[FINE])
+        .at_least(10.0, fine_gain)
         .cites("especially valuable for low stripe unit sizes, section 2.6")
         .against(1.0, "no gain"),
         Claim(f"gain of the optimised write at {COARSE} bytes over its gain at {FINE}")
-        .at_most(0.5, (fast[COARSE] / slow[COARSE]) / (fast[FINE] / slow[FINE]))
+        .at_most(0.5, coarse_gain / fine_gain)
         .cites("especially valuable for low stripe unit sizes, section 2.6")
         .against(1.0, "the same gain at all sizes"),
         Claim("steps to a larger stripe unit at which the non-optimised write becomes slower")
-        .equal(0, len(below))
+        .equal(0, len(slower_steps))
         .against(len(slow) // 2, "no relation: every other one"),
     ]
-    if whole:
+    if complete:
+        megabytes = COMPARED.complete_bytes // 10**6
         checks.append(
-            Claim(
-                f"a file of {COMPARED.whole_bytes // 10**6} MB, optimised, {FINE} bytes over {COARSE}"
-            )
-            .at_least(NEGLIGIBLE, whole[FINE] / whole[COARSE])
+            Claim(f"a file of {megabytes} MB, optimised, {FINE} bytes over {COARSE}")
+            .at_least(NEGLIGIBLE, complete[FINE] / complete[COARSE])
             .cites("Figure 13's own size; a negligible loss, section 2.10")
             .against(slow[FINE] / slow[COARSE], "as the non-optimised write depends on it")
         )
-    return judged(rows, checks)
+    return verdict_of_runs(rows, checks)
 
 
 def figures(rows: Rows) -> Figures:
-    """Throughput over the stripe unit, as Figure 13; stars: the whole file."""
-    names = ("optimised (mwritec)", "non-optimised (mwrite)", "optimised, 660 MB")
+    """Draw the throughput over the stripe unit, as Figure 13."""
     title = "Writing from 1 compute node to 3 I/O nodes over 100 Mbit/s links"
-    return {"granularity": COMPARED.figure(title, rows, names, NEGLIGIBLE, "stripe unit, bytes")}
+    return {"granularity": COMPARED.figure(title, rows, min_link_share=NEGLIGIBLE)}
 
 
 STUDY = Study.of_module(
     __name__,
     name="sfio_granularity",
     title="Writing a striped file in small units, optimised and not (Figure 13)",
-    answers="Gabrielyan 2007, Figure 13 and section 2.10: optimised writes are as fast at 75 bytes as at 64 kB",
+    answers="Gabrielyan 2007, Figure 13 and section 2.10: optimised writes are as fast at 75 bytes "
+    "as at 64 kB",
     deviations=(
-        "660 MB, the document's file, in units of 75 and 65,536 bytes, once; else 60 MB, three times (--quick: 10)",
-        "non-optimised files have 600 fragments, not 660 MB: each takes a round trip, however many there are",
+        "660 MB, the document's file, in units of 75 and 65,536 bytes, once; else 60 MB, three "
+        "times (--quick: 10)",
+        "non-optimised files have 600 fragments, not 660 MB: each takes a round trip, however many "
+        "there are",
         ON_SWITCHES,
     ),
     emulation=True,

@@ -1,5 +1,7 @@
-"""One run of a striped file for a study's point: on switches, in a directory that is removed, again where the machine
-lagged."""
+"""Runs for a point of a study: an access of a striped file, or an exchange of plain messages.
+
+The runs are on emulated switches. They are repeated if the machine did not keep up.
+"""
 
 import statistics
 from collections.abc import Sequence
@@ -12,14 +14,15 @@ from testbed.model.studies import Check, Claim, Results, Row, Rows, Verdict, rep
 from testbed.model.workload import Judgement
 
 Pairs = Sequence[tuple[str, str]]
+
+# How often a run is carried out at most, if the machine does not keep up.
 ATTEMPTS = 3
 
-
+# Number of times that an operation is carried out, unless the study says otherwise.
 REPEAT = 3
-"""So many times each operation is carried out, where the study does not say otherwise."""
 
-
-OF_OPERATIONS = (
+# Fields of the first operation of an access that are stored.
+OPERATION_FIELDS = (
     "messages",
     "fragments",
     "disk_calls",
@@ -27,77 +30,123 @@ OF_OPERATIONS = (
     "cpu_fraction",
     "deadlocks",
 )
-"""Kept of the first operation of a run."""
-OF_EXCHANGES = (
-    "throughput_bps", "seconds", "liquid_links", "verified", "queue_drops", "cpu_fraction", "frames", "deadlocks",
-)  # fmt: skip
-"""Kept of an exchange of plain messages."""
-AT_MOST = {"slowest_bps": "throughput_bps", "throughput_bps": "peak_bps", "mean_bps": "peak_bps"}
-AT_MOST |= {"predicted_bps": "liquid_bps"}
-"""Figures of a run -> those that are no smaller."""
+
+# Fields of an exchange of plain messages that are stored.
+EXCHANGE_FIELDS = (
+    "throughput_bps",
+    "seconds",
+    "liquid_links",
+    "verified",
+    "queue_drops",
+    "cpu_fraction",
+    "frames",
+    "deadlocks",
+)
+
+# Fields of a run, and the fields that they cannot exceed.
+LARGER_FIELDS = {
+    "slowest_bps": "throughput_bps",
+    "throughput_bps": "peak_bps",
+    "mean_bps": "peak_bps",
+    "predicted_bps": "liquid_bps",
+}
+
+# A field may exceed its limit by this factor, because of rounding and clocks.
+LIMIT_TOLERANCE = 1.05
+
+# Number of errors that are stored.
+MAX_ERRORS = 4
 
 
-def accessed(
+def measure_access(
     network: str,
     point: Row,
     *,
-    place: Path | None = None,
+    folder: Path | None = None,
     nodes: int | None = None,
     **options: object,
 ) -> Results:
-    """Write, or read: the median throughput of the repetitions next to the prediction. ``place``: where the subfiles
-    lie (by default in the page cache of the working directory); ``nodes``: that compute, and as many that keep a
-    subfile; ``options``: of StripingOptions, beside those that the point names."""
+    """Write or read a striped file, and return the median throughput beside the prediction.
+
+    Args:
+        network: Name of the network.
+        point: Parameters of the point. Those that are options of a run (``StripingOptions``) apply.
+        folder: Folder for the subfiles. None: the working directory, where they stay in the page
+            cache.
+        nodes: Number of compute nodes and of I/O nodes. None: ``options`` or the point say it.
+        **options: Further options of the run, which take precedence over the point.
+
+    Raises:
+        InvalidRunError: No repetition was completed.
+    """
     from testbed.striping.emulated.scratch_folders import scratch_folder
     from testbed.striping.facts import StripingFacts
     from testbed.striping.judgement import invalid_reason, judge_striping
     from testbed.striping.options import StripingOptions
     from testbed.striping.workload import run_striping, striping_plan
 
+    all_options: Results = {"repetitions": REPEAT}
+    for field in fields(StripingOptions):
+        if field.name in point:
+            all_options[field.name] = point[field.name]
+    all_options |= options
     if nodes is not None:
-        options |= {"compute_nodes": nodes, "io_nodes": nodes}
-    named = {each.name: point[each.name] for each in fields(StripingOptions) if each.name in point}
-    plan = striping_plan(network, **{"repetitions": REPEAT} | named | options)
+        all_options |= {"compute_nodes": nodes, "io_nodes": nodes}
+    plan = striping_plan(network, **all_options)
 
-    def once() -> tuple[Judgement, str | None]:
-        with scratch_folder(place or Path.cwd()) as root:
+    def run_and_judge() -> tuple[Judgement, str | None]:
+        with scratch_folder(folder or Path.cwd()) as root:
             run = run_striping(plan, root)
-        judged = judge_striping(plan, run)
-        # without a prediction round trips and processors set the pace, and are what is measured
-        if judged.prediction is None:
-            return judged, None
-        return judged, invalid_reason(StripingFacts(plan, run))
+        judgement = judge_striping(plan, run)
+        if judgement.prediction is None:
+            # Round trips and processors limit the throughput. They are what is measured, so that
+            # a busy machine does not make the run invalid.
+            return judgement, None
+        return judgement, invalid_reason(StripingFacts(plan, run))
 
-    judged, invalid = repeated(once, itemgetter(1), ATTEMPTS - 1)
-    found = judged.document
-    first = found["operations"][0]
-    prediction = found["predicted"]
-    errors = [f"{e['node']}: {e['text']}" for o in found["operations"] for e in o["errors"]]
-    if not found["typical_throughput_bps"]:
-        reason = next(iter(errors), "no reason given")
+    judgement, invalid = repeated(run_and_judge, itemgetter(1), ATTEMPTS - 1)
+    document = judgement.document
+    operations = document["operations"]
+    prediction = document["predicted"]
+    errors = _errors(operations)
+    if not document["typical_throughput_bps"]:
+        reason = errors[0] if errors else "no reason given"
         raise InvalidRunError(
             f"{network}: no access of the striped file came to its end ({reason})"
         )
-    (typical,) = found["typical_throughput_bps"].values()
-    every = [operation["throughput_bps"] for operation in found["operations"]]
-    return {
-        "throughput_bps": typical,
-        "slowest_bps": min(every),
-        "mean_bps": statistics.fmean(every),
-        "peak_bps": max(every),
-        "seconds": first["bytes"] * 8 / typical,
+    # There is one direction, write or read.
+    (typical_bps,) = document["typical_throughput_bps"].values()
+    throughputs_bps = [operation["throughput_bps"] for operation in operations]
+    verified = all(operation["verified"] for operation in operations)
+    results: Results = {
+        "throughput_bps": typical_bps,
+        "slowest_bps": min(throughputs_bps),
+        "mean_bps": statistics.fmean(throughputs_bps),
+        "peak_bps": max(throughputs_bps),
+        "seconds": operations[0]["bytes"] * 8 / typical_bps,
         "predicted_bps": None if prediction is None else prediction["throughput_bps"],
         "liquid_bps": plan.liquid_links * plan.goodput_bps(9000),
         "liquid_links": plan.liquid_links,
-        "verified": all(o["verified"] and not o["errors"] for o in found["operations"]),
-        "errors": errors[:4],
+        "verified": verified and not errors,
+        "errors": errors[:MAX_ERRORS],
         "invalid": invalid,
-        "frames": found["frames"],
-        **{name: first[name] for name in OF_OPERATIONS},
+        "frames": document["frames"],
     }
+    for name in OPERATION_FIELDS:
+        results[name] = operations[0][name]
+    return results
 
 
-def transferred(
+def _errors(operations: Sequence[Results]) -> list[str]:
+    """Return the errors of all operations, with the nodes on which they occurred."""
+    errors = []
+    for operation in operations:
+        for error in operation["errors"]:
+            errors.append(f"{error['node']}: {error['text']}")
+    return errors
+
+
+def measure_exchange(
     network: str,
     *,
     message_bytes: int,
@@ -106,8 +155,17 @@ def transferred(
     free: bool = False,
     pairs: Pairs = (),
 ) -> Results:
-    """Plain messages from all to all, or between ``pairs``: what the network itself carries. In the time frames of a
-    liquid schedule over circuits; or ``free``, each sender's one after another, with nobody waiting for others."""
+    """Exchange plain messages, and return the throughput of the network itself.
+
+    Args:
+        network: Name of the network.
+        message_bytes: Size of each message.
+        link_rate_bps: Rate of every link.
+        seed: Seed of the run.
+        free: Whether each sender sends its messages one after another, without waiting for others.
+            Otherwise messages are sent in the time frames of a liquid schedule, over circuits.
+        pairs: Source and sink of each message. Empty: all hosts send to all.
+    """
     from testbed.bulk.emulated.fabric import EmulatedBulkFabric
     from testbed.bulk.judgement import judge_bulk
     from testbed.bulk.workload import bulk_plan
@@ -124,45 +182,63 @@ def transferred(
         seed=seed,
     )
 
-    def once() -> Judgement:
+    def run_and_judge() -> Judgement:
         with EmulatedBulkFabric(calibrate=False) as fabric:
             return judge_bulk(plan, fabric.run(plan))
 
-    judged = repeated(once, lambda judged: judged.verdict.invalid, ATTEMPTS - 1)
-    row, invalid = judged.document, judged.verdict.invalid
-    found: Results = {
+    def invalid_reason(judgement: Judgement) -> str | None:
+        return judgement.verdict.invalid
+
+    judgement = repeated(run_and_judge, invalid_reason, ATTEMPTS - 1)
+    document = judgement.document
+    results: Results = {
         "predicted_bps": None,
-        "liquid_bps": row["liquid_throughput_bps"],
-        "invalid": invalid,
+        "liquid_bps": document["liquid_throughput_bps"],
+        "invalid": invalid_reason(judgement),
     }
-    return found | {name: row[name] for name in OF_EXCHANGES}
+    for name in EXCHANGE_FIELDS:
+        results[name] = document[name]
+    return results
 
 
-def content_check(rows: Rows) -> Check:
-    """Every point's content was verified."""
-    whole = sum(bool(row["verified"]) for row in rows)
+def verdict_of_runs(rows: Rows, checks: Sequence[Check], notes: Sequence[str] = ()) -> Verdict:
+    """Return the verdict of a study, which also checks the content of every run.
+
+    It is invalid if the machine did not keep up with a point in any attempt, or if a point has
+    figures that are impossible.
+    """
+    reasons = []
+    for row in rows:
+        reason = row.get("invalid") or impossible(row)
+        if reason:
+            reasons.append(reason)
+    invalid = None
+    if reasons:
+        invalid = f"{len(reasons)} of {len(rows)} points: {reasons[0]}"
+    return Verdict(checks=(_content_check(rows), *checks), notes=tuple(notes), invalid=invalid)
+
+
+def _content_check(rows: Rows) -> Check:
+    verified = [row for row in rows if row["verified"]]
     check = Claim("runs whose content was verified").count(
-        len(rows), whole, "none: an exact count, byte by byte"
+        len(rows), len(verified), "none: an exact count, byte by byte"
     )
     return check.of(len(rows), "no run")
 
 
 def impossible(row: Row) -> str | None:
-    """Which figure of a run is larger than another lets it be, or None."""
-    limits: Results = {name: row.get(most) for name, most in AT_MOST.items()} | {
-        "cpu_fraction": 1.0
-    }
-    limits |= {"deadlocks": 0 if row.get("frames") else None}
-    known = {
-        key: most for key, most in limits.items() if most is not None and row.get(key) is not None
-    }
-    wrong = (key for key, most in known.items() if row[key] > 1.05 * most)
-    return next((f"{key} is {row[key]:g}, more than there can be" for key in wrong), None)
-
-
-def judged(rows: Rows, checks: Sequence[Check], notes: Sequence[str] = ()) -> Verdict:
-    """The verdict of a study: invalid where the machine did not keep up with some of its points, however often they
-    were tried, or where one has figures that no run has."""
-    reasons = [reason for row in rows if (reason := row.get("invalid") or impossible(row))]
-    invalid = f"{len(reasons)} of {len(rows)} points: {reasons[0]}" if reasons else None
-    return Verdict(checks=(content_check(rows), *checks), notes=tuple(notes), invalid=invalid)
+    """Return which field of a run exceeds its largest possible value, or None."""
+    limits: Results = {}
+    for field, larger_field in LARGER_FIELDS.items():
+        limits[field] = row.get(larger_field)
+    limits["cpu_fraction"] = 1.0
+    if row.get("frames"):
+        # The frames of a schedule exclude deadlocks.
+        limits["deadlocks"] = 0
+    for field, limit in limits.items():
+        value = row.get(field)
+        if value is None or limit is None:
+            continue
+        if value > LIMIT_TOLERANCE * limit:
+            return f"{field} is {value:g}, more than there can be"
+    return None

@@ -1,1 +1,1 @@
-"""How switches forward: what stored messages, virtual links, smaller messages and distance change."""
+"""Studies of switching: stored messages, virtual links, smaller messages, and distance."""

@@ -1,1 +1,4 @@
-"""What a call's shape costs, and what each optimisation of it is worth (Gabrielyan 2007, sections 2.6 and 2.9)."""
+"""Studies of single accesses: their shape, and the worth of each optimisation.
+
+Source: Gabrielyan 2007, sections 2.6 and 2.9.
+"""

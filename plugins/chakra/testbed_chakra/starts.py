@@ -1,17 +1,24 @@
-"""When each message of an execution trace starts: as soon as all that it depends on is done, on the network itself.
+"""The start of each message of an execution trace, on a simulated network.
 
-Rules. A node is done its duration after all that it depends on; a send is done when it starts; a receive when its
-message (the k-th of that source, destination and tag) has arrived besides. How long a message is in transit depends on
-all others, so starts and arrivals are found together: the network is simulated with the starts known so far, which
-gives arrivals, which give starts. What happens before a moment does not depend on what starts after it, so each turn
-makes at least the next start final, and starts that no longer change are those of the trace.
+A message starts as soon as everything on which it depends is done:
+
+- A node is done when its duration has passed after everything on which it depends.
+- A send is done when it starts.
+- A receive also depends on the arrival of its message. The k-th receive with a source, a
+  destination and a tag belongs to the k-th send with them.
+
+The transit time of a message depends on all other messages. Therefore the starts and the arrivals
+are found together. The network is simulated with the starts that are known so far. The arrivals of
+this simulation give new starts, and so on. Events before a moment do not depend on messages that
+start after it. Therefore each simulation makes at least the next start final. Starts that no longer
+change are those of the trace.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -23,151 +30,225 @@ from testbed_chakra.trace_files import TraceNode
 from topologies import Network
 from topologies.text.json_types import Json
 
-Key = tuple[int, int]
-"""Rank, id of a node."""
-TURNS = 10_000
+# Rank, and id of a node of this rank.
+NodeKey = tuple[int, int]
+# Source rank, destination rank, and tag.
+Channel = tuple[int, int, int]
+
+# Largest number of simulations.
+MAX_TURNS = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class TracedRun:
-    """``document``: the messages with their starts, as a traffic file has them. ``finished_s``: when the last node is
-    done."""
+    """The result of a trace.
+
+    Attributes:
+        document: The messages with their starts, as the document of a traffic file.
+        starts_s: Start of each send in seconds.
+        finished_s: Time in seconds at which the last node is done.
+        turns: Number of simulations.
+    """
 
     document: Json
-    starts_s: Mapping[Key, float]
+    starts_s: Mapping[NodeKey, float]
     finished_s: float
     turns: int
+
+
+@dataclass
+class _Messages:
+    """The sends and the receives of a channel, in the order of the trace."""
+
+    sends: list[NodeKey] = field(default_factory=list)
+    receives: list[NodeKey] = field(default_factory=list)
 
 
 def trace_starts(
     ranks: Sequence[Sequence[TraceNode]], network: Network, parameters: SimulationParameters
 ) -> TracedRun:
-    """Rank k is the network's k-th host. Without faults.
+    """Return the messages of a trace with their starts, on a network without faults.
 
-    Raises InputError for more ranks than hosts, a receive without a send or the other way round, nodes that wait for
-    each other in a cycle, a trace without messages, and messages that never arrive.
+    Args:
+        ranks: The nodes of each rank. Rank k is the k-th host of the network.
+        network: The network.
+        parameters: Parameters of the simulation.
+
+    Raises:
+        InputError: There are more ranks than hosts, a receive has no send or the other way round,
+            nodes wait for each other in a cycle, the trace has no message, or a message never
+            arrives.
     """
     hosts = [host.id for host in network.hosts]
     if len(ranks) > len(hosts):
         raise InputError(
-            f"trace: {len(ranks)} ranks, and network {network.name!r} has {len(hosts)} hosts; take a larger one"
+            f"trace: {len(ranks)} ranks, and network {network.name!r} has {len(hosts)} hosts; "
+            "take a larger one"
         )
-    nodes = {(rank, node.id): node for rank, own in enumerate(ranks) for node in own}
-    receives = _matched(nodes)
-    order = _order(nodes, receives)
+    nodes: dict[NodeKey, TraceNode] = {}
+    for rank, nodes_of_rank in enumerate(ranks):
+        for node in nodes_of_rank:
+            nodes[rank, node.id] = node
+    send_of_receive = _match_sends(nodes)
+    order = _dependency_order(nodes, send_of_receive)
     sends = [key for key in order if nodes[key].kind == "COMM_SEND"]
     model = build_model(network, parameters, frozenset())
-    under_way = dict.fromkeys(sends, 0)
-    for turn in range(1, TURNS):
-        done, starts = _times(nodes, receives, order, under_way)
-        messages = [
-            {
-                "source": hosts[nodes[key].ends[0]], "destination": hosts[nodes[key].ends[1]],
-                "time_s": starts[key] / TICKS_PER_S, "bytes": nodes[key].size_bytes,
-            }
-            for key in sends
-        ]  # fmt: skip
-        arrived = _arrivals(messages, model, parameters)
-        found = {key: tick - starts[key] for key, tick in zip(sends, arrived, strict=True)}
-        if found == under_way:
+    transit_ticks = dict.fromkeys(sends, 0)
+    for turn in range(1, MAX_TURNS):
+        done_ticks, starts = _times(nodes, send_of_receive, order, transit_ticks)
+        messages = _messages(nodes, sends, starts, hosts)
+        new_transit_ticks = {}
+        for key, arrival in zip(sends, _arrivals(messages, model, parameters), strict=True):
+            new_transit_ticks[key] = arrival - starts[key]
+        if new_transit_ticks == transit_ticks:
             return TracedRun(
                 document={"messages": messages},
                 starts_s={key: tick / TICKS_PER_S for key, tick in starts.items()},
-                finished_s=max(done.values()) / TICKS_PER_S,
+                finished_s=max(done_ticks.values()) / TICKS_PER_S,
                 turns=turn,
             )
-        under_way = found
-    raise InputError(f"trace: starts still change after {TURNS} turns")
+        transit_ticks = new_transit_ticks
+    raise InputError(f"trace: starts still change after {MAX_TURNS} turns")
 
 
-def _matched(nodes: Mapping[Key, TraceNode]) -> dict[Key, Key]:
-    """Each receive's send."""
-    ways: dict[tuple[int, int, int], tuple[list[Key], list[Key]]] = {}
+def _match_sends(nodes: Mapping[NodeKey, TraceNode]) -> dict[NodeKey, NodeKey]:
+    """Return the send of each receive."""
+    channels: dict[Channel, _Messages] = {}
     for key, node in nodes.items():
-        if node.kind in ("COMM_SEND", "COMM_RECV"):
-            ways.setdefault((*node.ends, node.tag), ([], []))[node.kind == "COMM_RECV"].append(key)
-    if not ways:
+        if node.kind == "COMM_SEND":
+            channels.setdefault((*node.ends, node.tag), _Messages()).sends.append(key)
+        elif node.kind == "COMM_RECV":
+            channels.setdefault((*node.ends, node.tag), _Messages()).receives.append(key)
+    if not channels:
         raise InputError("trace: no rank sends anything")
-    found: dict[Key, Key] = {}
-    for (source, sink, tag), (sent, received) in ways.items():
-        if len(sent) != len(received):
+    send_of_receive: dict[NodeKey, NodeKey] = {}
+    for (source, destination, tag), messages in channels.items():
+        if len(messages.sends) != len(messages.receives):
             raise InputError(
-                f"trace: {len(sent)} sends and {len(received)} receives from rank {source} to {sink} with tag "
-                f"{tag}; give as many"
+                f"trace: {len(messages.sends)} sends and {len(messages.receives)} receives "
+                f"from rank {source} to {destination} with tag {tag}; give as many"
             )
-        found |= dict(zip(received, sent, strict=True))
-    return found
+        send_of_receive.update(zip(messages.receives, messages.sends, strict=True))
+    return send_of_receive
 
 
-def _before(key: Key, nodes: Mapping[Key, TraceNode], receives: Mapping[Key, Key]) -> list[Key]:
-    own = [(key[0], other) for other in nodes[key].after]
-    return [*own, receives[key]] if key in receives else own
+def _dependencies(
+    key: NodeKey, nodes: Mapping[NodeKey, TraceNode], send_of_receive: Mapping[NodeKey, NodeKey]
+) -> list[NodeKey]:
+    """Return the nodes on which a node depends; a receive also depends on its send."""
+    rank, _ = key
+    dependencies = [(rank, node_id) for node_id in nodes[key].after]
+    if key in send_of_receive:
+        dependencies.append(send_of_receive[key])
+    return dependencies
 
 
-def _order(nodes: Mapping[Key, TraceNode], receives: Mapping[Key, Key]) -> list[Key]:
-    """Every node after all that it waits for (Kahn 1962)."""
-    waits = {key: len(_before(key, nodes, receives)) for key in nodes}
-    followers: dict[Key, list[Key]] = {}
+def _dependency_order(
+    nodes: Mapping[NodeKey, TraceNode], send_of_receive: Mapping[NodeKey, NodeKey]
+) -> list[NodeKey]:
+    """Return the nodes so that each comes after all its dependencies (Kahn 1962)."""
+    missing = {}
+    followers: dict[NodeKey, list[NodeKey]] = {}
     for key in nodes:
-        for other in _before(key, nodes, receives):
-            followers.setdefault(other, []).append(key)
-    ready = deque(key for key, count in waits.items() if not count)
-    found = []
+        dependencies = _dependencies(key, nodes, send_of_receive)
+        missing[key] = len(dependencies)
+        for dependency in dependencies:
+            followers.setdefault(dependency, []).append(key)
+    ready = deque(key for key, count in missing.items() if not count)
+    order = []
     while ready:
         key = ready.popleft()
-        found.append(key)
-        for other in followers.get(key, ()):
-            waits[other] -= 1
-            if not waits[other]:
-                ready.append(other)
-    if len(found) < len(nodes):
-        rank, number = next(key for key, count in waits.items() if count)
+        order.append(key)
+        for follower in followers.get(key, ()):
+            missing[follower] -= 1
+            if not missing[follower]:
+                ready.append(follower)
+    if len(order) < len(nodes):
+        rank, node_id = next(key for key, count in missing.items() if count)
         raise InputError(
-            f"trace: node {number} of rank {rank} waits for itself, over others; break the cycle"
+            f"trace: node {node_id} of rank {rank} waits for itself, over others; break the cycle"
         )
-    return found
+    return order
 
 
 def _times(
-    nodes: Mapping[Key, TraceNode],
-    receives: Mapping[Key, Key],
-    order: Sequence[Key],
-    under_way: Mapping[Key, int],
-) -> tuple[dict[Key, int], dict[Key, int]]:
-    """(when each node is done, when each send starts), in ticks."""
-    done: dict[Key, int] = {}
-    starts: dict[Key, int] = {}
+    nodes: Mapping[NodeKey, TraceNode],
+    send_of_receive: Mapping[NodeKey, NodeKey],
+    order: Sequence[NodeKey],
+    transit_ticks: Mapping[NodeKey, int],
+) -> tuple[dict[NodeKey, int], dict[NodeKey, int]]:
+    """Compute the times of all nodes from the transit times of the messages.
+
+    Args:
+        nodes: The nodes.
+        send_of_receive: The send of each receive.
+        order: The nodes, each after its dependencies.
+        transit_ticks: Transit time of the message of each send, in ticks.
+
+    Returns:
+        The tick at which each node is done, and the tick at which each send starts.
+    """
+    done_ticks: dict[NodeKey, int] = {}
+    starts: dict[NodeKey, int] = {}
     for key in order:
         node = nodes[key]
-        ready = max((done[key[0], other] for other in node.after), default=0)
+        rank, _ = key
+        ready = max((done_ticks[rank, node_id] for node_id in node.after), default=0)
         if node.kind == "COMM_SEND":
             starts[key] = ready
-        elif key in receives:
-            ready = max(ready, starts[receives[key]] + under_way[receives[key]])
-        done[key] = ready + round(node.duration_s * TICKS_PER_S)
-    return done, starts
+        elif key in send_of_receive:
+            send = send_of_receive[key]
+            ready = max(ready, starts[send] + transit_ticks[send])
+        done_ticks[key] = ready + round(node.duration_s * TICKS_PER_S)
+    return done_ticks, starts
+
+
+def _messages(
+    nodes: Mapping[NodeKey, TraceNode],
+    sends: Sequence[NodeKey],
+    starts: Mapping[NodeKey, int],
+    hosts: Sequence[str],
+) -> list[Json]:
+    """Return the messages of the sends, as in a traffic file."""
+    messages: list[Json] = []
+    for key in sends:
+        source, destination = nodes[key].ends
+        messages.append(
+            {
+                "source": hosts[source],
+                "destination": hosts[destination],
+                "time_s": starts[key] / TICKS_PER_S,
+                "bytes": nodes[key].size_bytes,
+            }
+        )
+    return messages
 
 
 def _arrivals(
     messages: Sequence[Json], model: NetworkModel, parameters: SimulationParameters
 ) -> list[int]:
-    """The tick at which the last packet of each message has arrived."""
+    """Simulate the network, and return the tick at which each message has arrived completely."""
     injections = read_messages({"messages": list(messages)}, model.network, parameters)
     run = simulate(model, injections, parameters)
     if (run.delivered < 0).any():
         raise InputError(
             "trace: messages never arrive; take a routing without deadlock, or --deadlock-avoidance"
         )
-    hosts = {host.id: n for n, host in enumerate(model.network.hosts)}
-    # packets of a host stand in the order in which its messages start; those of one moment in the order of the trace
-    packets: dict[int, deque[int]] = {}
-    for at, source in enumerate(injections.source.tolist()):
-        packets.setdefault(source, deque()).append(at)
-    order = sorted(range(len(messages)), key=lambda i: round(messages[i]["time_s"] * TICKS_PER_S))
-    arrived = [0] * len(messages)
+    # The packets of a host are in the order in which its messages start. Messages that start at the
+    # same time are in the order of the trace.
+    packets_of_host: dict[int, deque[int]] = {}
+    for packet, host in enumerate(injections.source.tolist()):
+        packets_of_host.setdefault(host, deque()).append(packet)
+    host_index = {host.id: index for index, host in enumerate(model.network.hosts)}
     delivered = np.asarray(run.delivered)
-    for i in order:
-        count = -(-messages[i]["bytes"] // parameters.packet_bytes)
-        own = [packets[hosts[messages[i]["source"]]].popleft() for _ in range(count)]
-        arrived[i] = int(delivered[own].max())
-    return arrived
+
+    def start_tick(message: int) -> int:
+        return round(messages[message]["time_s"] * TICKS_PER_S)
+
+    arrivals = [0] * len(messages)
+    for message in sorted(range(len(messages)), key=start_tick):
+        host = host_index[messages[message]["source"]]
+        packet_count = -(-messages[message]["bytes"] // parameters.packet_bytes)
+        packets = [packets_of_host[host].popleft() for _ in range(packet_count)]
+        arrivals[message] = int(delivered[packets].max())
+    return arrivals

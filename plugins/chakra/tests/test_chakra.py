@@ -1,5 +1,7 @@
-"""Chakra traces: three messages in a chain against times computed by hand, wire and JSON form alike, and what is
-refused."""
+"""Chakra traces: times of messages computed by hand, in the protobuf and the JSON form.
+
+Invalid traces are refused.
+"""
 
 from __future__ import annotations
 
@@ -21,67 +23,74 @@ PARAMETERS = SimulationParameters(model="thesis", packet_bytes=2048, buffer_byte
 
 
 def varint(value: int) -> bytes:
-    found = b""
+    result = b""
     while value > 0x7F:
-        found, value = found + bytes([value & 0x7F | 0x80]), value >> 7
-    return found + bytes([value])
+        result += bytes([value & 0x7F | 0x80])
+        value >>= 7
+    return result + bytes([value])
 
 
-def sized(field: int, content: bytes) -> bytes:
-    return varint(field << 3 | 2) + varint(len(content)) + content
+def bytes_field(number: int, content: bytes) -> bytes:
+    return varint(number << 3 | 2) + varint(len(content)) + content
 
 
-def whole(field: int, value: int) -> bytes:
-    return varint(field << 3) + varint(value)
+def integer_field(number: int, value: int) -> bytes:
+    return varint(number << 3) + varint(value)
 
 
 def wire(nodes: list[dict[str, Any]], *, packed: bool = True) -> bytes:
-    """As protobuf writes it: the metadata first, ids of dependencies packed or one by one."""
-    messages = [sized(1, b"0.0.4")]
+    """Write a file in protobuf's wire format.
+
+    Args:
+        nodes: The nodes.
+        packed: Whether the ids of dependencies are packed into one field.
+    """
+    messages = [bytes_field(1, b"0.0.4")]
     for node in nodes:
-        deps = (
-            sized(5, b"".join(map(varint, node["after"])))
-            if packed
-            else b"".join(whole(5, n) for n in node["after"])
-        )
-        attributes = b"".join(
-            sized(10, sized(1, name.encode()) + whole(9, value))
-            for name, value in node.get("attr", {}).items()
-        )
-        messages.append(
-            whole(1, node["id"])
-            + sized(2, b"n")
-            + whole(3, node["type"])
-            + deps
-            + whole(7, node.get("us", 0))
-            + attributes
-        )
+        message = integer_field(1, node["id"]) + bytes_field(2, b"n")
+        message += integer_field(3, node["type"])
+        if packed:
+            message += bytes_field(5, b"".join(map(varint, node["after"])))
+        else:
+            message += b"".join(integer_field(5, node_id) for node_id in node["after"])
+        message += integer_field(7, node.get("us", 0))
+        for name, value in node.get("attr", {}).items():
+            attribute = bytes_field(1, name.encode()) + integer_field(9, value)
+            message += bytes_field(10, attribute)
+        messages.append(message)
     return b"".join(varint(len(message)) + message for message in messages)
 
 
 def in_json(nodes: list[dict[str, Any]]) -> bytes:
-    """As protobuf's JSON writes it: numbers of 64 bits as strings."""
+    """Write a file in protobuf's JSON format, with numbers of 64 bits as strings."""
     names = {4: "COMP_NODE", 5: "COMM_SEND_NODE", 6: "COMM_RECV_NODE"}
     objects: list[dict[str, Any]] = [{"version": "0.0.4"}]
     for node in nodes:
-        attributes = [{"name": k, "int64Val": str(v)} for k, v in node.get("attr", {}).items()]
+        attributes = []
+        for name, value in node.get("attr", {}).items():
+            attributes.append({"name": name, "int64Val": str(value)})
         objects.append(
             {
                 "id": str(node["id"]),
                 "type": names[node["type"]],
-                "dataDeps": [str(n) for n in node["after"]],
+                "dataDeps": [str(node_id) for node_id in node["after"]],
+                "durationMicros": str(node.get("us", 0)),
+                "attr": attributes,
             }
-            | {"durationMicros": str(node.get("us", 0)), "attr": attributes}
         )
-    return "\n".join(json.dumps(one, indent=1) for one in objects).encode()
+    return "\n".join(json.dumps(document, indent=1) for document in objects).encode()
 
 
 def ends(source: int, sink: int) -> dict[str, int]:
     return {"comm_src": source, "comm_dst": sink, "comm_size": 2048, "comm_tag": 7}
 
 
+# Rank 0 sends to rank 1, which computes for 100 us and sends to rank 2, which answers to rank 0.
 CHAIN = [
-    [{"id": 1, "type": 5, "after": [], "attr": ends(0, 1)}],
+    [
+        {"id": 1, "type": 5, "after": [], "attr": ends(0, 1)},
+        {"id": 2, "type": 6, "after": [1], "attr": ends(2, 0)},
+    ],
     [
         {"id": 1, "type": 6, "after": [], "attr": ends(0, 1)},
         {"id": 2, "type": 4, "after": [1], "us": 100},
@@ -93,34 +102,37 @@ CHAIN = [
     ],
     [],
 ]
-"""0 sends to 1, which computes 100 us and sends to 2, which answers to 0 (receive below)."""
-CHAIN[0].append({"id": 2, "type": 6, "after": [1], "attr": ends(2, 0)})
 
 
 def read(form: Any) -> list[tuple[TraceNode, ...]]:
     return [read_rank(form(nodes), rank, f"rank {rank}") for rank, nodes in enumerate(CHAIN)]
 
 
-def test_both_forms_say_the_same() -> None:
+def test_wire_and_json_form_have_the_same_nodes() -> None:
     assert read(wire) == read(in_json) == read(lambda nodes: wire(nodes, packed=False))
 
 
-def test_a_chain_starts_when_by_hand_it_must() -> None:
-    """8.192 us for 2048 bytes at 2 Gbit/s and 0.127 us a router, no other packet in the way; ring:4's hosts 0, 1, 2 are
-    one, one and two switches apart."""
+def test_trace_starts_of_chain_are_those_computed_by_hand() -> None:
+    """A message takes 8.192 us for 2048 bytes at 2 Gbit/s, and 0.127 us per router.
+
+    No other packet delays it. On ring:4, the path from host 0 to 1 and from 1 to 2 has two routers,
+    and that from 2 to 0 has three.
+    """
     network = load_network("ring:4")
-    found = trace_starts(read(wire), network, PARAMETERS)
+    run = trace_starts(read(wire), network, PARAMETERS)
     near, far = (zero_load_ticks(PARAMETERS, routers, 2048) / TICKS_PER_S for routers in (2, 3))
     assert (near, far) == pytest.approx((8.446e-6, 8.573e-6))
-    assert found.starts_s == pytest.approx(
+    assert run.starts_s == pytest.approx(
         {(0, 1): 0.0, (1, 3): near + 1e-4, (2, 10): 2 * near + 1e-4}, abs=2e-11
     )
-    assert found.finished_s == pytest.approx(2 * near + 1e-4 + far, abs=3e-11)
+    assert run.finished_s == pytest.approx(2 * near + 1e-4 + far, abs=3e-11)
 
 
-def test_a_message_waits_for_the_last_of_those_it_depends_on_in_contention() -> None:
-    """Ranks 1 and 3 send to 0 from either side at once, over its one cable: the second comes a packet later, and 0
-    answers then."""
+def test_trace_starts_waits_for_last_dependency_in_contention() -> None:
+    """Ranks 1 and 3 send to rank 0 at the same time, from either side and over its one cable.
+
+    The second message arrives one packet later, and rank 0 answers then.
+    """
     both = [
         [
             {"id": 1, "type": 6, "after": [], "attr": ends(1, 0)},
@@ -131,52 +143,49 @@ def test_a_message_waits_for_the_last_of_those_it_depends_on_in_contention() -> 
         [{"id": 1, "type": 6, "after": [], "attr": ends(0, 2)}],
         [{"id": 1, "type": 5, "after": [], "attr": ends(3, 0)}],
     ]
-    trace = [read_rank(wire(own), k, "") for k, own in enumerate(both)]
-    found = trace_starts(trace, load_network("ring:4"), PARAMETERS)
-    assert found.starts_s[0, 3] == pytest.approx(8.446e-6 + 8.192e-6, rel=0.02)
-    assert found.turns >= 2
+    trace = [read_rank(wire(nodes), rank, "") for rank, nodes in enumerate(both)]
+    run = trace_starts(trace, load_network("ring:4"), PARAMETERS)
+    assert run.starts_s[0, 3] == pytest.approx(8.446e-6 + 8.192e-6, rel=0.02)
+    assert run.turns >= 2
 
 
-def spoilt(rank: int, place: int, **change: Any) -> list[list[dict[str, Any]]]:
-    return [
-        [node | change if (k, n) == (rank, place) else node for n, node in enumerate(own)]
-        for k, own in enumerate(CHAIN)
-    ]
+def changed_chain(rank: int, index: int, **change: Any) -> list[list[dict[str, Any]]]:
+    """Return the chain with changed fields of one node."""
+    chain = [list(nodes) for nodes in CHAIN]
+    chain[rank][index] = chain[rank][index] | change
+    return chain
 
 
 @pytest.mark.parametrize(
-    ("trace", "says"),
+    ("trace", "message"),
     [
-        (spoilt(1, 0, type=4), "1 sends and 0 receives"),
-        (spoilt(1, 0, after=[3]), "waits for itself"),
-        (spoilt(1, 1, after=[8]), "depends on 8"),
-        (spoilt(0, 0, type=7), "collective"),
-        (spoilt(0, 0, attr=ends(3, 1)), "one end rank 0"),
+        (changed_chain(1, 0, type=4), "1 sends and 0 receives"),
+        (changed_chain(1, 0, after=[3]), "waits for itself"),
+        (changed_chain(1, 1, after=[8]), "depends on 8"),
+        (changed_chain(0, 0, type=7), "collective"),
+        (changed_chain(0, 0, attr=ends(3, 1)), "one end rank 0"),
         ([[], []], "no rank sends"),
         ([[]] * 5, "5 ranks"),
     ],
 )
-def test_what_is_no_trace_is_refused(trace: list[list[dict[str, Any]]], says: str) -> None:
-    with pytest.raises(InputError, match=says):
-        trace_starts(
-            [read_rank(wire(own), k, f"rank {k}") for k, own in enumerate(trace)],
-            load_network("ring:4"),
-            PARAMETERS,
-        )
+def test_invalid_trace_is_refused(trace: list[list[dict[str, Any]]], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        ranks = [read_rank(wire(nodes), rank, f"rank {rank}") for rank, nodes in enumerate(trace)]
+        trace_starts(ranks, load_network("ring:4"), PARAMETERS)
 
 
-def test_a_file_cut_short_is_refused() -> None:
+def test_read_rank_refuses_truncated_file() -> None:
     with pytest.raises(InputError, match="ends within a message"):
         read_rank(wire(CHAIN[0])[:-3], 0, "x.0.et")
 
 
 @pytest.mark.parametrize(("form", "suffix"), [(wire, "et"), (in_json, "et.json")])
-def test_the_command_runs_a_trace(
+def test_simulate_command_runs_trace(
     form: Any, suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for rank, nodes in enumerate(CHAIN):
         (tmp_path / f"x.{rank}.{suffix}").write_bytes(form(nodes))
-    words = [
+    argv = [
         "simulate",
         "ring:4",
         "--model",
@@ -186,8 +195,8 @@ def test_the_command_runs_a_trace(
         "--results",
         str(tmp_path / "results"),
     ]
-    assert main([*words, "--traffic", str(tmp_path / f"x.{suffix}"), "--json"]) == 0
+    assert main([*argv, "--traffic", str(tmp_path / f"x.{suffix}"), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["received"] == document["sent"] == 3
     assert document["chakra"]["messages"] == 3 and document["chakra"]["finished_s"] > 1e-4
-    assert main([*words, "--traffic", str(tmp_path / f"y.{suffix}")]) == 2
+    assert main([*argv, "--traffic", str(tmp_path / f"y.{suffix}")]) == 2

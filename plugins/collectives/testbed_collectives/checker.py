@@ -1,28 +1,47 @@
-"""A referee of schedules: chunks by time over the links of a network. It imports no scheduler and no reader.
+"""Checks schedules: chunks that move over the links of a network, slot by slot.
 
-A chunk is unicast, from its source to its sink; it may go in fractions over several paths. What is checked, in this
-order: links exist; nothing is sent from where it has not come before; every chunk arrives whole; no link carries more
-in a slot than its capacity. Multicast, allgather and reductions are left out.
+The module is a referee, and imports neither a scheduler nor a reader. A chunk is sent from its
+source to its sink, possibly in parts over several paths. The checks, in this order:
+
+- All links exist.
+- No node sends a part of a chunk before it has it.
+- Every chunk arrives completely.
+- No link carries more than its capacity in a slot.
+
+Multicast, allgather and reductions are not supported.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from topologies.network import Network
 
+# Relative tolerance of volumes and capacities. Files have rounded numbers.
 TOLERANCE = 1e-3
-"""Of volumes and capacities, relative: files round what they print."""
+# Absolute tolerance, for rounding errors of sums.
+_ROUNDING = 1e-9
+
+# Two neighbouring nodes.
+NodePair = tuple[str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Move:
-    """``volume`` of a chunk (1: all of it) goes along ``nodes``. ``together``: over all links in ``slot``
-    (cut-through), else over the first in ``slot``, the next in the slot after it, and so on. ``line`` of the file, 0
-    where unknown."""
+    """The movement of a part of a chunk along a path.
+
+    Attributes:
+        chunk: The chunk.
+        nodes: The nodes of the path.
+        slot: The slot of the first link.
+        volume: The part of the chunk; 1 is all of it.
+        together: Whether it crosses all links in this slot (cut-through). Otherwise it crosses each
+            link one slot after the previous one.
+        line: Line of the file, or 0 if it is unknown.
+    """
 
     chunk: Hashable
     nodes: tuple[str, ...]
@@ -33,13 +52,44 @@ class Move:
 
     @property
     def arrives(self) -> int:
-        """The last slot in which it is under way."""
-        return self.slot + (0 if self.together else len(self.nodes) - 2)
+        """The last slot in which the part is in transit."""
+        if self.together:
+            return self.slot
+        return self.slot + len(self.nodes) - 2
+
+    def hops(self) -> Iterator[tuple[NodePair, int]]:
+        """Yield each link, as its two nodes, with the slot in which the part crosses it."""
+        for hop, nodes in enumerate(itertools.pairwise(self.nodes)):
+            yield nodes, self.slot if self.together else self.slot + hop
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimedChunks:
+    """A schedule of chunks.
+
+    Attributes:
+        wanted: Source and sink of each chunk.
+        moves: The movements, in the order of the file.
+        chunk_bits: Size of a chunk in bits.
+        slot_s: Duration of a slot in seconds. Size and duration are 1 if slots are time frames, in
+            which a link of 1 bit/s carries one chunk.
+    """
+
+    wanted: Mapping[Hashable, NodePair]
+    moves: Sequence[Move]
+    chunk_bits: float = 1.0
+    slot_s: float = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Violation:
-    """``kind``: link, order, delivery or capacity; ``line`` of the file, 0 where it is of no one line."""
+    """A violation of a rule.
+
+    Attributes:
+        kind: The rule: "link", "order", "delivery" or "capacity".
+        text: Description for people.
+        line: Line of the file, or 0 if it concerns no single line.
+    """
 
     kind: str
     text: str
@@ -47,102 +97,133 @@ class Violation:
 
 
 def check_moves(
-    wanted: Mapping[Hashable, tuple[str, str]],
+    wanted: Mapping[Hashable, NodePair],
     moves: Sequence[Move],
-    capacity_chunks: Mapping[tuple[str, str], float],
+    capacity_chunks: Mapping[NodePair, float],
 ) -> list[Violation]:
-    """Everything that is wrong, the first of each kind first. ``wanted``: chunk -> source, sink. ``capacity_chunks``:
-    link -> chunks that it carries in a slot."""
+    """Return all violations, in the order of the rules.
+
+    Args:
+        wanted: Source and sink of each chunk.
+        moves: The movements.
+        capacity_chunks: The number of chunks that each link carries in a slot.
+    """
     return [
         *_missing_links(moves, capacity_chunks),
-        *_too_early(wanted, moves),
-        *_undelivered(wanted, moves),
-        *_overfull(moves, capacity_chunks),
+        *_early_sends(wanted, moves),
+        *_undelivered_chunks(wanted, moves),
+        *_overloaded_links(moves, capacity_chunks),
     ]
 
 
-def capacities(network: Network, chunk_bits: float, slot_s: float) -> dict[tuple[str, str], float]:
-    """(node, next node) -> chunks a slot over all links between the two."""
-    found: dict[tuple[str, str], float] = defaultdict(float)
+def capacities(network: Network, chunk_bits: float, slot_s: float) -> dict[NodePair, float]:
+    """Return the number of chunks that all links between two nodes carry in a slot."""
+    chunks: dict[NodePair, float] = defaultdict(float)
     for link in network.links:
-        found[link.source, link.target] += link.capacity_bps * slot_s / chunk_bits
-    return dict(found)
+        chunks[link.source, link.target] += link.capacity_bps * slot_s / chunk_bits
+    return dict(chunks)
 
 
 def _missing_links(
-    moves: Sequence[Move], known: Mapping[tuple[str, str], float]
+    moves: Sequence[Move], capacity_chunks: Mapping[NodePair, float]
 ) -> list[Violation]:
-    return [
-        Violation(
-            kind="link",
-            text=f"chunk {move.chunk} goes {a} to {b}, where no link leads",
-            line=move.line,
+    violations = []
+    for move in moves:
+        for source, target in itertools.pairwise(move.nodes):
+            if (source, target) not in capacity_chunks:
+                text = f"chunk {move.chunk} goes {source} to {target}, where no link leads"
+                violations.append(Violation(kind="link", text=text, line=move.line))
+    return violations
+
+
+def _early_sends(wanted: Mapping[Hashable, NodePair], moves: Sequence[Move]) -> list[Violation]:
+    """Return the first movement of each chunk before which its node does not have enough of it."""
+    moves_of_chunk: dict[Hashable, list[Move]] = defaultdict(list)
+    for move in moves:
+        moves_of_chunk[move.chunk].append(move)
+    violations = []
+    for chunk, chunk_moves in moves_of_chunk.items():
+        if chunk in wanted:
+            source, _ = wanted[chunk]
+            violations += _early_send(source, chunk_moves)
+        else:
+            text = f"chunk {chunk} is nobody's"
+            violations.append(Violation(kind="order", text=text, line=chunk_moves[0].line))
+    return violations
+
+
+def _early_send(source: str, chunk_moves: Sequence[Move]) -> list[Violation]:
+    """Return the first early movement of a chunk, or nothing.
+
+    Args:
+        source: The node that has the complete chunk at the beginning.
+        chunk_moves: All movements of the chunk.
+    """
+    for move in chunk_moves:
+        node = move.nodes[0]
+        arrived = sum(
+            other.volume
+            for other in chunk_moves
+            if other.nodes[-1] == node and other.arrives < move.slot
         )
-        for move in moves
-        for a, b in itertools.pairwise(move.nodes)
-        if (a, b) not in known
-    ]
-
-
-def _too_early(
-    wanted: Mapping[Hashable, tuple[str, str]], moves: Sequence[Move]
-) -> list[Violation]:
-    """Where more of a chunk has left a node by a slot than had come before that slot."""
-    by_chunk: dict[Hashable, list[Move]] = defaultdict(list)
-    for move in moves:
-        by_chunk[move.chunk].append(move)
-    found = []
-    for chunk, own in by_chunk.items():
-        if chunk not in wanted:
-            found.append(
-                Violation(kind="order", text=f"chunk {chunk} is nobody's", line=own[0].line)
+        if node == source:
+            arrived += 1
+        sent = sum(
+            other.volume
+            for other in chunk_moves
+            if other.nodes[0] == node and other.slot <= move.slot
+        )
+        if sent > arrived * (1 + TOLERANCE) + _ROUNDING:
+            text = (
+                f"chunk {move.chunk}: {sent:.6g} of it has left {node} by slot {move.slot}, "
+                f"where {arrived:.6g} had come"
             )
+            return [Violation(kind="order", text=text, line=move.line)]
+    return []
+
+
+def _undelivered_chunks(
+    wanted: Mapping[Hashable, NodePair], moves: Sequence[Move]
+) -> list[Violation]:
+    """Return the chunks of which more or less than all has reached their sink and stayed there."""
+    delivered: dict[Hashable, float] = defaultdict(float)
+    for move in moves:
+        if move.chunk not in wanted:
             continue
-        source = wanted[chunk][0]
-        for move in own:
-            at = move.nodes[0]
-            came = sum(m.volume for m in own if m.nodes[-1] == at and m.arrives < move.slot) + (
-                at == source
-            )
-            left = sum(m.volume for m in own if m.nodes[0] == at and m.slot <= move.slot)
-            if left > came * (1 + TOLERANCE) + 1e-9:
-                text = f"chunk {chunk}: {left:.6g} of it has left {at} by slot {move.slot}, where {came:.6g} had come"
-                found.append(Violation(kind="order", text=text, line=move.line))
-                break
-    return found
+        _, sink = wanted[move.chunk]
+        arrives = move.nodes[-1] == sink
+        leaves = move.nodes[0] == sink
+        if arrives and not leaves:
+            delivered[move.chunk] += move.volume
+        elif leaves and not arrives:
+            delivered[move.chunk] -= move.volume
+    violations = []
+    for chunk, (source, sink) in wanted.items():
+        if source != sink and abs(delivered[chunk] - 1) > TOLERANCE:
+            text = f"chunk {chunk}: {delivered[chunk]:.6g} of it reaches {sink}"
+            violations.append(Violation(kind="delivery", text=text))
+    return violations
 
 
-def _undelivered(
-    wanted: Mapping[Hashable, tuple[str, str]], moves: Sequence[Move]
+def _overloaded_links(
+    moves: Sequence[Move], capacity_chunks: Mapping[NodePair, float]
 ) -> list[Violation]:
-    arrived: dict[Hashable, float] = defaultdict(float)
+    """Return each link and slot with too much traffic, at the first movement that is too much."""
+    used: dict[tuple[NodePair, int], float] = defaultdict(float)
+    reported = set()
+    violations = []
     for move in moves:
-        if move.chunk in wanted:
-            sink = wanted[move.chunk][1]
-            arrived[move.chunk] += move.volume * (
-                (move.nodes[-1] == sink) - (move.nodes[0] == sink)
-            )
-    return [
-        Violation(kind="delivery", text=f"chunk {chunk}: {arrived[chunk]:.6g} of it reaches {sink}")
-        for chunk, (source, sink) in wanted.items()
-        if source != sink and abs(arrived[chunk] - 1) > TOLERANCE
-    ]
-
-
-def _overfull(moves: Sequence[Move], known: Mapping[tuple[str, str], float]) -> list[Violation]:
-    used: dict[tuple[tuple[str, str], int], float] = defaultdict(float)
-    found, told = [], set()
-    for move in moves:
-        for hop, link in enumerate(itertools.pairwise(move.nodes)):
-            slot = move.slot + (0 if move.together else hop)
-            used[link, slot] += move.volume
-            most = known.get(link)
-            if (
-                most is not None
-                and used[link, slot] > most * (1 + TOLERANCE) + 1e-9
-                and (link, slot) not in told
-            ):
-                told.add((link, slot))
-                text = f"{link[0]} to {link[1]} carries {used[link, slot]:.6g} chunks in slot {slot}, {most:.6g} at most"
-                found.append(Violation(kind="capacity", text=text, line=move.line))
-    return found
+        for nodes, slot in move.hops():
+            load = used[nodes, slot] + move.volume
+            used[nodes, slot] = load
+            capacity = capacity_chunks.get(nodes)
+            if capacity is None or (nodes, slot) in reported:
+                continue
+            if load > capacity * (1 + TOLERANCE) + _ROUNDING:
+                reported.add((nodes, slot))
+                text = (
+                    f"{nodes[0]} to {nodes[1]} carries {load:.6g} chunks in slot {slot}, "
+                    f"{capacity:.6g} at most"
+                )
+                violations.append(Violation(kind="capacity", text=text, line=move.line))
+    return violations

@@ -1,40 +1,48 @@
-"""XML with the line of every element."""
+"""XML documents whose elements know their line in the file."""
 
 from __future__ import annotations
 
-from itertools import count
 from xml.etree import ElementTree
 from xml.parsers import expat
 
 from testbed.errors import InputError
 
-MOST_ELEMENTS = 2_000_000
-"""As many as an algorithm of a thousand ranks has; some ten seconds of reading."""
+# An algorithm of a thousand ranks has this number of elements. Reading it takes some ten seconds.
+MAX_ELEMENTS = 2_000_000
+
+# The attribute with an element's line. No attribute in a file can have this name.
 LINE = "line of the file"
-"""The attribute in which an element's line is kept; no attribute of a file has such a name."""
 
 
 def parse_xml(text: str) -> ElementTree.Element:
-    """The root. InputError for what is no XML, and for documents that declare types or entities."""
-    builder, parser = ElementTree.TreeBuilder(), expat.ParserCreate()
+    """Return the root element of an XML document, with the line of each element.
 
-    numbers = count(1)
+    Raises:
+        InputError: The text is not XML, has too many elements, or declares types or entities.
+    """
+    builder = ElementTree.TreeBuilder()
+    parser = expat.ParserCreate()
+    element_count = 0
 
     def start(tag: str, attributes: dict[str, str]) -> None:
-        if next(numbers) > MOST_ELEMENTS:
+        nonlocal element_count
+        element_count += 1
+        if element_count > MAX_ELEMENTS:
             raise InputError(
-                f"MSCCL: line {parser.CurrentLineNumber}: more than {MOST_ELEMENTS} elements in one file"
+                f"MSCCL: line {parser.CurrentLineNumber}: more than {MAX_ELEMENTS} elements "
+                "in one file"
             )
         builder.start(tag, {**attributes, LINE: str(parser.CurrentLineNumber)})
 
-    def declared(*_: object) -> None:
+    def reject_declaration(*_: object) -> None:
+        # Entities may expand to any size.
         raise InputError(
             f"MSCCL: line {parser.CurrentLineNumber}: no XML of an algorithm: it declares a type"
         )
 
     parser.StartElementHandler = start
     parser.EndElementHandler = builder.end
-    parser.StartDoctypeDeclHandler = declared
+    parser.StartDoctypeDeclHandler = reject_declaration
     try:
         parser.Parse(text, True)
         return builder.close()
@@ -42,7 +50,7 @@ def parse_xml(text: str) -> ElementTree.Element:
         raise InputError(f"MSCCL: no XML ({error})") from None
 
 
-def place_of(element: ElementTree.Element) -> str:
-    """'line 7: ', or nothing where it is not known."""
+def line_prefix(element: ElementTree.Element) -> str:
+    """Return the line of an element as the beginning of a message ("line 7: "), or ""."""
     line = element.get(LINE)
     return f"line {line}: " if line else ""

@@ -1,5 +1,8 @@
-"""What ``testbed schedule --verify FILE --network NETWORK`` says of a schedule that some program made: is every chunk
-delivered, in order and within capacities, and how much longer does it take than any routes would allow?"""
+"""Verifies schedules of other programs (``testbed schedule --verify FILE --network NETWORK``).
+
+The result says whether every chunk is delivered, in order and within the capacities, and how much
+longer the schedule takes than the flow bound, which no routes can go below.
+"""
 
 from __future__ import annotations
 
@@ -7,27 +10,51 @@ import itertools
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Any
 
 from testbed.errors import InputError
 from testbed.routing.demands.flow_bound import equal_links, flow_bound
-from testbed_collectives.checker import Move, Violation, capacities, check_moves
-from testbed_collectives.reader import Algorithm, Carried, carry_out, read_algorithm
+from testbed_collectives.checker import (
+    Move,
+    NodePair,
+    TimedChunks,
+    Violation,
+    capacities,
+    check_moves,
+)
+from testbed_collectives.reader import (
+    Algorithm,
+    Carried,
+    carry_out,
+    expected_block,
+    read_algorithm,
+)
 from testbed_collectives.teccl import is_teccl, read_teccl
 from topologies.network import Network
 from topologies.routing_tables import static_routing
 
-MOST_BYTES = 64_000_000
+MAX_BYTES = 64_000_000
+# Blocks in transit from one rank to another on a channel of MSCCL, at most.
 MSCCL_SLOTS = 8
-"""Blocks under way from rank to rank on a channel, at most."""
-SHOWN = 5
+# Number of violations in the result.
+SHOWN_VIOLATIONS = 5
 
 
 def verify_xml(file: str, network: Network) -> dict[str, Any]:
-    """An algorithm of MSCCL: rank k is the network's k-th host (k-th node where it has none). Its steps have no times:
-    each block takes the first time frame in which all links of the static path are free, one a frame and link."""
+    """Verify an algorithm of MSCCL.
+
+    Its steps have no times. Each block takes the first time frame in which all links of its static
+    path are free. A link carries one block per frame.
+
+    Args:
+        file: Path of the file.
+        network: The network. Rank k is its k-th host, or its k-th node if it has no hosts.
+
+    Returns:
+        The result as a JSON document.
+    """
     algorithm = read_algorithm(_text(file))
     ends = [node.id for node in network.hosts or network.nodes]
     if len(ends) < algorithm.ranks:
@@ -35,171 +62,217 @@ def verify_xml(file: str, network: Network) -> dict[str, Any]:
             f"{file}: {algorithm.ranks} ranks; network {network.name!r} has {len(ends)} end points"
         )
     route = static_routing(network)
+    wanted = _wanted(algorithm, ends)
     try:
-        carried = carry_out(algorithm, MSCCL_SLOTS, lambda a, b: route(ends[a], ends[b]))
-    except InputError as error:  # it reads what has not come, or is blocked: its steps are an algorithm that does not work
+        carried = carry_out(
+            algorithm,
+            MSCCL_SLOTS,
+            lambda source, destination: route(ends[source], ends[destination]),
+        )
+    except InputError as error:
+        # A step reads a chunk that has no block, or is blocked. The file is valid, but the
+        # algorithm does not work.
         line = re.search(r"line (\d+)", str(error))
-        broken = Violation(kind="order", text=str(error), line=int(line[1]) if line else 0)
-        return _judged(
-            "MSCCL",
-            equal_links(network),
-            (_wanted(algorithm, ends), []),
-            (1.0, 1.0),
-            [broken],
-            broken=True,
+        violation = Violation(kind="order", text=str(error), line=int(line[1]) if line else 0)
+        chunks = TimedChunks(wanted=wanted, moves=[])
+        return _result("MSCCL", equal_links(network), chunks, [violation])
+    moves = []
+    for sent in carried.moves:
+        source = ends[sent.source]
+        path = route(source, ends[sent.destination])
+        moves.append(
+            Move(
+                chunk=sent.block,
+                nodes=(source, *(link[1] for link in path)),
+                slot=sent.frame,
+                together=True,
+                line=sent.line,
+            )
         )
-    paths = {(a, b): route(ends[a], ends[b]) for _, a, b, _, _ in carried.moves}
-    moves = [
-        Move(
-            chunk=chunk,
-            nodes=(ends[a], *(link[1] for link in paths[a, b])),
-            slot=frame,
-            together=True,
-            line=line,
-        )
-        for chunk, a, b, frame, line in carried.moves
-    ]
-    each = algorithm.chunks // algorithm.ranks
-    misplaced = _misplaced(algorithm, carried, each)
-    return _judged(
-        "MSCCL", equal_links(network), (_wanted(algorithm, ends), moves), (1.0, 1.0), misplaced
-    )
+    chunks = TimedChunks(wanted=wanted, moves=moves)
+    network = equal_links(network)
+    violations = _violations(network, chunks) + _misplaced(algorithm, carried)
+    return _result("MSCCL", network, chunks, violations)
 
 
-def _wanted(algorithm: Algorithm, ends: Sequence[str]) -> dict[Any, tuple[str, str]]:
-    each = algorithm.chunks // algorithm.ranks
-    return {
-        (a, k): (ends[a], ends[k // each])
-        for a in range(algorithm.ranks)
-        for k in range(algorithm.chunks)
-    }
+def _wanted(algorithm: Algorithm, ends: Sequence[str]) -> dict[Hashable, NodePair]:
+    """Return source and sink of each block of an all-to-all exchange."""
+    chunks_of_pair = algorithm.chunks // algorithm.ranks
+    wanted: dict[Hashable, NodePair] = {}
+    for rank in range(algorithm.ranks):
+        for chunk in range(algorithm.chunks):
+            wanted[rank, chunk] = (ends[rank], ends[chunk // chunks_of_pair])
+    return wanted
+
+
+def _misplaced(algorithm: Algorithm, carried: Carried) -> list[Violation]:
+    """Return the output chunks that have another block than the one that belongs there."""
+    chunks_of_pair = algorithm.chunks // algorithm.ranks
+    violations = []
+    for rank, output in enumerate(carried.outputs):
+        for chunk in range(algorithm.chunks):
+            block = output.get(chunk)
+            if block != expected_block(rank, chunk, chunks_of_pair):
+                text = f"output chunk {chunk} of rank {rank} holds {block}"
+                violations.append(Violation(kind="delivery", text=text))
+    return violations
 
 
 def verify_json(file: str, network: Network) -> dict[str, Any]:
-    """A schedule of TE-CCL, or one that ``testbed schedule --output`` wrote (its transfers are the chunks)."""
+    """Verify a schedule of TE-CCL, or one that ``testbed schedule --output`` has written.
+
+    In the latter, the transfers are the chunks.
+
+    Args:
+        file: Path of the file.
+        network: The network.
+
+    Returns:
+        The result as a JSON document.
+    """
     text = _text(file)
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{file}: no JSON ({error})") from None
     if is_teccl(document):
-        found = read_teccl(document, text, network)
-        return _judged(
-            "TE-CCL", network, (found.wanted, found.moves), (found.chunk_bits, found.slot_s), []
-        )
+        chunks = read_teccl(document, text, network)
+        return _result("TE-CCL", network, chunks, _violations(network, chunks))
     if not isinstance(document, dict) or not isinstance(document.get("transfers"), list):
         raise InputError(
             f"{file}: neither a schedule of TE-CCL nor transfers and frames of the testbed"
         )
-    wanted, moves = _own(document, file, network)
-    return _judged("testbed", equal_links(network), (wanted, moves), (1.0, 1.0), [])
+    chunks = _read_frames(document, file, network)
+    network = equal_links(network)
+    return _result("testbed", network, chunks, _violations(network, chunks))
 
 
-def _judged(
-    name: str,
-    network: Network,
-    said: tuple[dict[Any, tuple[str, str]], list[Move]],
-    units: tuple[float, float],
-    more: Sequence[Violation],
-    *,
-    broken: bool = False,
+def _violations(network: Network, chunks: TimedChunks) -> list[Violation]:
+    """Return the violations that the checker finds."""
+    capacity_chunks = capacities(network, chunks.chunk_bits, chunks.slot_s)
+    return check_moves(chunks.wanted, chunks.moves, capacity_chunks)
+
+
+def _flow_bound(network: Network, chunks: TimedChunks) -> float:
+    """Return the flow bound in seconds (or time frames), or 0 if nothing crosses the network."""
+    pairs = [(source, sink) for source, sink in chunks.wanted.values() if source != sink]
+    if not pairs:
+        return 0.0
+    smallest_bps = min(link.capacity_bps for link in network.links)
+    return flow_bound(network, pairs, float("inf")) * chunks.chunk_bits / smallest_bps
+
+
+def _result(
+    format_name: str, network: Network, chunks: TimedChunks, violations: Sequence[Violation]
 ) -> dict[str, Any]:
-    """``units``: bits of a chunk, seconds of a slot (1 and 1 over links of 1 bit/s: time frames). ``broken``: nothing
-    was carried out."""
-    (wanted, moves), (bits, slot_s) = said, units
-    checked = [] if broken else check_moves(wanted, moves, capacities(network, bits, slot_s))
-    violations = [*checked, *more]
-    length = (1 + max((move.arrives for move in moves), default=-1)) * slot_s
-    pairs = [ends for ends in wanted.values() if ends[0] != ends[1]]
-    bound = 0.0
-    if pairs:
-        bound = (
-            flow_bound(network, pairs, float("inf"))
-            * bits
-            / min(link.capacity_bps for link in network.links)
+    """Return the result as a JSON document.
+
+    Args:
+        format_name: Name of the file's format.
+        network: The network.
+        chunks: The schedule.
+        violations: All violations.
+    """
+    slots = 1 + max((move.arrives for move in chunks.moves), default=-1)
+    length = slots * chunks.slot_s
+    bound = _flow_bound(network, chunks)
+    shown_violations = []
+    for violation in violations[:SHOWN_VIOLATIONS]:
+        shown_violations.append(
+            {"kind": violation.kind, "line": violation.line or None, "text": violation.text}
         )
-    found = {
-        "format": name,
+    result: dict[str, Any] = {
+        "format": format_name,
         "network": network.name,
         "valid": not violations,
-        "chunks": len(wanted),
+        "chunks": len(chunks.wanted),
         "length": length,
-        "unit": "time frames" if name != "TE-CCL" else "s",
+        "unit": "s" if format_name == "TE-CCL" else "time frames",
         "flow_bound": bound,
         "over_flow_bound": length / bound if bound else 1.0,
-        "kinds": dict(Counter(one.kind for one in violations)),
-        "violations": [
-            {"kind": one.kind, "line": one.line or None, "text": one.text}
-            for one in violations[:SHOWN]
-        ],
+        "kinds": dict(Counter(violation.kind for violation in violations)),
+        "violations": shown_violations,
     }
-    return {**found, "text": _in_words(found)}
+    return {**result, "text": _report(result)}
 
 
-def _in_words(found: dict[str, Any]) -> str:
-    """For people."""
-    kinds = ", ".join(f"{count} of {kind}" for kind, count in found["kinds"].items())
-    told = [
-        f"{one['kind']}, line {one['line'] or '-'}: {one['text']}" for one in found["violations"]
-    ]
+def _report(result: dict[str, Any]) -> str:
+    """Return the report for people."""
+    verdict = "holds"
+    if not result["valid"]:
+        counts = ", ".join(f"{count} of {kind}" for kind, count in result["kinds"].items())
+        verdict = f"does not hold: {counts}"
+    schedule = f"{result['format']}, {result['chunks']} chunks over {result['network']}"
+    relative_length = f"({result['over_flow_bound']:.4g} of the bound)"
     lines = [
-        f"schedule           {found['format']}, {found['chunks']} chunks over {found['network']}",
-        f"flow bound         {found['flow_bound']:.6g} {found['unit']}",
-        f"length             {found['length']:.6g} ({found['over_flow_bound']:.4g} of the bound)",
-        f"verdict            {'holds' if found['valid'] else 'does not hold: ' + kinds}",
+        f"schedule           {schedule}",
+        f"flow bound         {result['flow_bound']:.6g} {result['unit']}",
+        f"length             {result['length']:.6g} {relative_length}",
+        f"verdict            {verdict}",
     ]
-    return "\n".join([*lines, *(f"first violation    {one}" for one in told[:1])])
+    if result["violations"]:
+        first = result["violations"][0]
+        line = first["line"] or "-"
+        lines.append(f"first violation    {first['kind']}, line {line}: {first['text']}")
+    return "\n".join(lines)
 
 
-def _misplaced(algorithm: Algorithm, carried: Carried, each: int) -> list[Violation]:
-    """Output chunks that hold another block than they should; MSCCL's names for what the referee calls delivery."""
-    return [
-        Violation(kind="delivery", text=f"output chunk {k} of rank {rank} holds {output.get(k)}")
-        for rank, output in enumerate(carried.outputs)
-        for k in range(algorithm.chunks)
-        if output.get(k) != (k // each, rank * each + k % each)
-    ]
+def _read_frames(document: dict[str, Any], file: str, network: Network) -> TimedChunks:
+    """Read the transfers and frames of a schedule that the testbed has written.
 
-
-def _own(
-    document: dict[str, Any], file: str, network: Network
-) -> tuple[dict[Any, tuple[str, str]], list[Move]]:
-    frames, wanted, moves = document.get("frames"), {}, []
+    Args:
+        document: The parsed file, with a list of transfers.
+        file: Path of the file, for messages.
+        network: The network.
+    """
+    frames = document.get("frames")
     if not isinstance(frames, list) or not all(isinstance(frame, list) for frame in frames):
         raise InputError(f'{file}: give "frames": [[transfer, ...], ...]')
-    paths: list[tuple[str, ...]] = []
-    for number, links in enumerate(document["transfers"]):
-        known = [
-            network.link_of_label.get(link) if isinstance(link, str) else None
-            for link in links or [None]
-        ]
-        if None in known:
-            raise InputError(
-                f"{file}: transfer {number}: {str(links)[:60]}: network {network.name!r} has no such links"
-            )
-        ids = [link for link in known if link is not None]
-        if any(a[1] != b[0] for a, b in itertools.pairwise(ids)):
-            raise InputError(f"{file}: transfer {number}: its links are no path")
-        paths.append((ids[0][0], *(link[1] for link in ids)))
-        wanted[number] = (paths[-1][0], paths[-1][-1])
+    paths = []
+    wanted: dict[Hashable, NodePair] = {}
+    for number, labels in enumerate(document["transfers"]):
+        path = _path(labels, network, f"{file}: transfer {number}")
+        paths.append(path)
+        wanted[number] = (path[0], path[-1])
+    moves = []
     for slot, frame in enumerate(frames):
         for number in frame:
-            if (
-                isinstance(number, bool)
-                or not isinstance(number, int)
-                or not 0 <= number < len(paths)
-            ):
+            is_integer = isinstance(number, int) and not isinstance(number, bool)
+            if not is_integer or not 0 <= number < len(paths):
                 raise InputError(f"{file}: frame {slot}: {str(number)[:20]} is no transfer")
             moves.append(Move(chunk=number, nodes=paths[number], slot=slot, together=True))
-    return wanted, moves
+    return TimedChunks(wanted=wanted, moves=moves)
+
+
+def _path(labels: Any, network: Network, where: str) -> tuple[str, ...]:
+    """Return the nodes of a path, from the labels of its links.
+
+    Args:
+        labels: The list of labels.
+        network: The network.
+        where: File and transfer, for messages.
+    """
+    links = []
+    for label in labels or [None]:
+        link = network.link_of_label.get(label) if isinstance(label, str) else None
+        if link is None:
+            raise InputError(
+                f"{where}: {str(labels)[:60]}: network {network.name!r} has no such links"
+            )
+        links.append(link)
+    for link, next_link in itertools.pairwise(links):
+        if link[1] != next_link[0]:
+            raise InputError(f"{where}: its links are no path")
+    return (links[0][0], *(link[1] for link in links))
 
 
 def _text(file: str) -> str:
+    """Return the text of a file of at most ``MAX_BYTES``."""
     try:
         with Path(file).open("rb") as opened:
-            content = opened.read(MOST_BYTES + 1)
-        if len(content) > MOST_BYTES:
-            raise InputError(f"{file}: more than {MOST_BYTES} bytes; give a smaller schedule")
+            content = opened.read(MAX_BYTES + 1)
+        if len(content) > MAX_BYTES:
+            raise InputError(f"{file}: more than {MAX_BYTES} bytes; give a smaller schedule")
         return content.decode()
     except OSError as error:
         raise InputError(f"{file}: {error.strerror}") from None

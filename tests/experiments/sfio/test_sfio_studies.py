@@ -21,7 +21,7 @@ from experiments.sfio import (
     swiss_t1,
 )
 from experiments.sfio.accesses import ablation, fragmentation, overlap
-from experiments.sfio.runs import accessed
+from experiments.sfio.runs import measure_access
 from testbed.commands.studies.study_runner import run_study
 from testbed.errors import InvalidRunError
 from testbed.striping.measurements import ClientError, OperationRecord, StripingMeasurements
@@ -535,7 +535,7 @@ def test_a_striped_file_of_up_to_2_gigabytes_is_written_where_more_is_asked_for_
 
 def test_both_processors_of_a_node_share_its_link_and_a_fall_would_be_seen() -> None:
     shared = [point for point in crossbar.points(False, 1) if point["series"] == "striped-one-link"]
-    assert [point["nodes"] for point in shared] == list(crossbar.ONE_LINK)
+    assert [point["nodes"] for point in shared] == list(crossbar.FULL.one_link)
     network = load_network("fat-tree:12,1")
     placed = place(network, 12, 12)
     assert (
@@ -547,7 +547,7 @@ def test_both_processors_of_a_node_share_its_link_and_a_fall_would_be_seen() -> 
         (4e7, ""),
         (1e8, "one link for both processors: average throughput at 31 nodes over that at 12"),
     ):
-        speeds = dict.fromkeys(crossbar.ONE_LINK, 40000000.0) | {31: at_31}
+        speeds = dict.fromkeys(crossbar.FULL.one_link, 40000000.0) | {31: at_31}
         rows = [*rows_of(crossbar)]
         for point in shared:
             bps = speeds[point["nodes"]]
@@ -591,7 +591,7 @@ def test_the_folder_of_a_killed_study_goes_when_the_next_begins_and_its_own_is_l
     monkeypatch.setattr("testbed.striping.workload.run_striping", stop)
     options = {"compute_nodes": 2, "io_nodes": 2, "file_bytes": 40_000}
     with pytest.raises(KeyboardInterrupt):
-        accessed("crossbar:4", {}, place=tmp_path, **options)
+        measure_access("crossbar:4", {}, folder=tmp_path, **options)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -611,7 +611,9 @@ def test_an_access_that_failed_as_a_whole_is_reported_with_its_reason(
         InvalidRunError,
         match=r"crossbar:4: no access .* came to its end .p1: r0 was silent for 120 s.",
     ):
-        accessed("crossbar:4", {}, place=tmp_path, compute_nodes=2, io_nodes=2, file_bytes=40_000)
+        measure_access(
+            "crossbar:4", {}, folder=tmp_path, compute_nodes=2, io_nodes=2, file_bytes=40_000
+        )
 
 
 @EACH_PUBLISHED

@@ -46,7 +46,9 @@ def test_what_grew_in_hours_of_work_is_what_the_page_names(
 def test_a_leak_of_every_round_is_found(
     soak: ModuleType, samples: list[Any], leaked: Any, curve: str
 ) -> None:
-    spoilt = [soak.spoilt(sample, **{"descriptors": 0, "mb": 0.0, **leaked}) for sample in samples]
+    spoilt = [
+        soak.with_leak(sample, **{"descriptors": 0, "mb": 0.0, **leaked}) for sample in samples
+    ]
     before, after = says(soak.judge(samples)), says(soak.judge(spoilt))
     assert {name: say for name, say in after.items() if say != before[name]} == {curve: "grows"}
 

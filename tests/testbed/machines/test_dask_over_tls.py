@@ -55,7 +55,7 @@ def test_only_who_has_the_certificates_is_answered(example: ModuleType) -> None:
 
     with ExitStack() as stack:
         directory = stack.enter_context(example.certificates([], {}))
-        with dask.config.set(example.named(directory)):
+        with dask.config.set(example.dask_settings(directory)):
             config = dask.config.serialize(dask.config.global_config)
         common = {"host": "127.0.0.1", "protocol": "tls"}
         options = {"port": 0, "dashboard": False, "dashboard_address": "127.0.0.1:0", **common}
@@ -71,7 +71,7 @@ def test_only_who_has_the_certificates_is_answered(example: ModuleType) -> None:
             "0": {"cls": "distributed.Worker", "opts": {"nthreads": 1, "memory_limit": 0, **common}}
         }
         started(stack, config, "worker at", address, "--spec", json.dumps(worker))
-        ours = example.options(directory)
+        ours = example.tls_options(directory)
         security = scheduler_security(address, TlsFiles(ca=ours[1], cert=ours[3], key=ours[5]))
         with Client(address, security=security, timeout=10) as client:
             assert client.submit(int).result(timeout=20) == 0
