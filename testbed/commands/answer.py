@@ -197,7 +197,7 @@ def check_lines(verdict: Verdict) -> Iterator[str]:
     for check in verdict.checks:
         line = f"{OUTCOMES[check.outcome]}: {check.name}"
         figures = check_words(check)
-        yield f"{line}; {figures}" if figures else line
+        yield f"{line}: {figures}" if figures else line
     for note in verdict.notes:
         yield f"note: {note}"
     yield verdict_line(verdict)

@@ -96,24 +96,32 @@ def verdict_reason(verdict: Verdict | None, unfinished: str | None = None) -> st
 
 
 def check_words(check: Check) -> str:
-    """Return what a check compared: figures, the document's value, the rival's and the detail."""
-    parts = []
+    """Return what a check compared, as "expected 2 ± 0.1, measured 2.05 (no code: 1.5); detail".
+
+    The document's value and the alternative's are in parentheses.
+    """
+    figures = []
     if check.predicted is not None:
-        parts.append(f"predicted {RELATIONS.get(check.relation, '')}{check.predicted:.6g}")
+        expected = f"expected {RELATIONS.get(check.relation, '')}{check.predicted:.6g}"
+        if check.tolerance:
+            expected += f" ± {check.tolerance:.3g}"
+        figures.append(expected)
     if check.measured is not None:
         measured = f"measured {check.measured:.6g}"
         if check.interval is not None:
             measured += f" [{check.interval[0]:.4g}, {check.interval[1]:.4g}]"
-        parts.append(measured)
-    if check.tolerance:
-        parts.append(f"tolerance {check.tolerance:.3g}")
+        if check.predicted is None and check.tolerance:
+            measured += f", tolerance {check.tolerance:.3g}"
+        figures.append(measured)
+    values = []
     if check.document is not None:
-        parts.append(f"the document says {check.document}")
+        values.append(f"document: {check.document}")
     if check.rival is not None:
-        parts.append(f"{check.rival_note or 'the rival'} would be {check.rival:.4g}")
-    if check.detail:
-        parts.append(check.detail)
-    return "; ".join(parts)
+        values.append(f"{check.rival_note or 'alternative'}: {check.rival:.4g}")
+    words = ", ".join(figures)
+    if values:
+        words += f" ({'; '.join(values)})"
+    return "; ".join(filter(None, (words, check.detail)))
 
 
 def check_context(check: Check) -> str:

@@ -129,8 +129,7 @@ def test_a_check_reads_as_a_sentence_and_survives_json() -> None:
     check = Claim("gain").equal(1.7, (1.71, 0.05), 0.1).against(*GAIN).cites("1.5 to 2, page 66")
     words = check_words(check)
     assert words == (
-        "predicted 1.7; measured 1.71 [1.66, 1.76]; tolerance 0.1; the document says 1.5 to 2, page 66;"
-        " no gain would be 1"
+        "expected 1.7 ± 0.1, measured 1.71 [1.66, 1.76] (document: 1.5 to 2, page 66; no gain: 1)"
     )
     verdict = Verdict(checks=(check,))
     assert from_json(Verdict, verdict.to_json(), "here") == verdict

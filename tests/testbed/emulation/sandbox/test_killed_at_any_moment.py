@@ -103,7 +103,7 @@ def test_of_two_runs_at_once_the_one_that_is_not_killed_goes_on(tmp_path: Path) 
         time.sleep(0.1)
     assert killed.kill() and killed.left() == []
     said, _ = other.process.communicate(timeout=300)
-    assert b"delivered exactly once and verified; predicted 16; measured 16" in said, said.decode()[
+    assert b"delivered exactly once and verified: expected 16, measured 16" in said, said.decode()[
         -3000:
     ]
     assert other.left() == []
