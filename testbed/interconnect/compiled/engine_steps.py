@@ -219,7 +219,10 @@ def send_over(
     now: int,
     tail_leaves: int,
 ) -> None:
-    """Put a packet in transit to the next buffer or its host. Its tail leaves at tick ``tail_leaves``."""
+    """Put a packet in transit to the next buffer or its host.
+
+    Its tail leaves at tick ``tail_leaves``.
+    """
     head = now + s.channels[channel].delay
     s.packets[packet].tail = tail_leaves + s.channels[channel].delay
     behind = channel * net.lanes + lane

@@ -363,7 +363,7 @@ def return_to_link(
 
 
 def notify_waiting(net: Tables, s: State, hook: FtDrb, link: int, now: int) -> None:
-    """Notify the sources of all packets that wait for a dead link, in all data queues of its router."""
+    """Notify the sources of all packets in data queues of a router that wait for a dead link."""
     router = net.link[link].start
     for i in range(net.router[router].input_first, net.router[router + 1].input_first):
         for lane in range(net.data_lanes):

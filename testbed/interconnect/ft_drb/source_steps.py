@@ -370,7 +370,8 @@ def configure_metapath(drb: ft.FtDrb, source: int, destination: int) -> None:
 def add_ancestors(drb: ft.FtDrb, source: int, destination: int, start: int, end: int) -> None:
     """Add a path over each nearest common ancestor in a k-ary n-tree.
 
-    Their order depends on the pair."""
+    Their order depends on the pair.
+    """
     paths = drb.paths
     spread = 1
     level = 0
