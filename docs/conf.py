@@ -1,5 +1,7 @@
-"""How ``make docs`` builds the site: the pages of this folder as they are (MyST), the library's pages from its
-docstrings (autodoc)."""
+"""Configures the site that ``make docs`` builds.
+
+It consists of the pages of this folder (MyST) and of the library's docstrings (autodoc).
+"""
 
 import re
 import sys
@@ -70,8 +72,10 @@ FOLDER_LINK = re.compile(r"\[([^\]]+)\]\((\.\./[^)#]+)\)")
 
 
 def complete(app, docname, source):  # type: ignore[no-untyped-def]
-    """What is generated is written; a link to a folder of the repository, which a site cannot show, becomes the
-    folder's name; one that leads nowhere stays, and warns."""
+    """Insert the generated parts of a page, and replace links to folders of the repository.
+
+    A site cannot show a folder: its name remains. A broken link stays and causes a warning.
+    """
     here = (Path(app.srcdir) / docname).parent
 
     def named(found: re.Match[str]) -> str:
@@ -86,12 +90,12 @@ def complete(app, docname, source):  # type: ignore[no-untyped-def]
 
 
 def publish(app, _):  # type: ignore[no-untyped-def]
-    """The schemas, beside the site's pages."""
+    """Write the JSON Schemas beside the site's pages."""
     if app.builder.format == "html":
         generated.publish_schemas(Path(app.outdir) / "_static" / "schemas")
 
 
 def setup(app):  # type: ignore[no-untyped-def]
-    """Hooks of this site."""
+    """Connect the hooks of this site."""
     app.connect("source-read", complete)
     app.connect("build-finished", publish)

@@ -1,5 +1,8 @@
-"""The examples of the gallery, and their pictures: ``python docs/gallery.py [NAME ...]`` runs each command in virtual
-time and keeps one figure of its run in docs/pictures/."""
+"""The examples of the gallery and their pictures.
+
+``python docs/gallery.py [NAME ...]`` runs each command in the simulator and stores one figure of its
+run in docs/pictures/.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,11 @@ PICTURES = Path(__file__).resolve().parent / "pictures"
 
 
 class Example(NamedTuple):
-    """``figure``: which of ``testbed report RUN --figures``; "": the command draws ``picture.svg`` itself."""
+    """An example: a command and the figure of its run that is shown.
+
+    ``figure`` names a figure of ``testbed report RUN --figures``. If it is empty, the command writes
+    ``picture.svg`` itself.
+    """
 
     title: str
     command: str
@@ -78,7 +85,7 @@ EXAMPLES = {
 
 
 def make(names: list[str]) -> None:
-    """Run the commands of these examples, each once, and keep their pictures."""
+    """Run each command of these examples once, and store their pictures."""
     runs: dict[str, Path] = {}
     for name in names:
         one = EXAMPLES[name]

@@ -1,5 +1,8 @@
-"""Parts of the site that are written from declarations and stored runs when it is built: a line
-``<!-- generated: KIND WORDS -->`` of a page becomes what ``KINDS[KIND](WORDS)`` says, in Markdown."""
+"""Generates parts of the site from declarations and stored runs when it is built.
+
+A line ``<!-- generated: KIND WORDS -->`` of a page is replaced by the Markdown text that
+``KINDS[KIND](WORDS)`` returns.
+"""
 
 from __future__ import annotations
 
@@ -54,12 +57,12 @@ LINK = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
 
 
 def filled(page: str) -> str:
-    """A page with its generated parts."""
+    """Return a page with its generated parts."""
     return MARK.sub(lambda found: KINDS[found[1]](found[2]), page)
 
 
 def command(name: str) -> str:
-    """What a command does, takes and begins with: its declaration, as ``testbed NAME --help`` shows it."""
+    """Return the help of a command: its purpose, options and defaults."""
     parsers = {f"testbed {name}": _parser(name)}
     for action in parsers[f"testbed {name}"]._actions:
         if isinstance(action, argparse._SubParsersAction):
@@ -88,7 +91,7 @@ def command(name: str) -> str:
 
 
 def commands(_: str = "") -> str:
-    """A row a command: what ``testbed --help`` says of it, and its page."""
+    """Return a table with one row per command: its summary and its page."""
     rows = [
         (f"[`{name}`](commands/{name}.md)", one.purpose, _text(one.summary))
         for name, one in COMMANDS.items()
@@ -97,7 +100,7 @@ def commands(_: str = "") -> str:
 
 
 def stored(page: str) -> str:
-    """The checks of every stored run of the studies of a page of docs/replication."""
+    """Return the checks of the stored runs of a replication page's studies."""
     entries = [entry for chapter in _book() for entry in chapter.entries if entry.page == page]
     ran = [(entry, entry.run) for entry in entries if entry.run is not None]
     missing = [f"{_text(entry.heading)} (`{entry.name}`)" for entry in entries if entry.run is None]
@@ -111,14 +114,14 @@ def stored(page: str) -> str:
 
 
 def counts(_: str = "") -> str:
-    """How many studies ran at which size, and how their checks came out."""
+    """Return how many studies ran at which size, and the outcomes of their checks."""
     return " ".join(
         counts_in_words([entry for chapter in _book() for entry in chapter.entries if entry.page])
     )
 
 
 def proved(_: str = "") -> str:
-    """The counts of the studies that ran at full size, in a sentence."""
+    """Return a sentence with the counts of the studies that ran at full size."""
     runs = [
         entry.run
         for chapter in _book()
@@ -131,7 +134,7 @@ def proved(_: str = "") -> str:
 
 
 def register(_: str = "") -> str:
-    """Every claim of the documents with what checks say of it."""
+    """Return every claim of the documents with the outcome of its checks."""
     rows = register_of(_book())
     named = {**counts_by_chapter(rows), "all": counts_of(rows)}
     lines = _table(
@@ -155,7 +158,7 @@ def _claim(row: Row) -> tuple[str, ...]:
 
 
 def networks(_: str = "") -> str:
-    """A row a parameter of every family of networks."""
+    """Return a table with one row per parameter of every family of networks."""
     common = "; ".join(f"`{p.name}={p.default}` {p.description}" for p in COMMON)
     rows = (
         (
@@ -171,7 +174,7 @@ def networks(_: str = "") -> str:
 
 
 def schemas(_: str = "") -> str:
-    """A section a kind of file: its keys, and where its JSON Schema is published."""
+    """Return one section per kind of file: its keys, and the address of its JSON Schema."""
     parts = []
     for kind in FILES:
         schema = schema_of(kind)
@@ -191,7 +194,7 @@ def schemas(_: str = "") -> str:
 
 
 def growth(_: str = "") -> str:
-    """A row a command: seconds and megabytes at three sizes, exponents, and what would fill the memory."""
+    """Return a table with one row per command: time and memory at three sizes, and growth."""
     found = json.loads((ROOT / "benchmarks/growth.json").read_text(encoding="utf-8"))
     rows = []
     for row in found["commands"].values():
@@ -234,7 +237,7 @@ def growth(_: str = "") -> str:
 
 
 def _limit(row: dict[str, Any]) -> str:
-    """The size that fills the memory, to one digit, and whether a day would do for it."""
+    """Return the size that fills the memory, and whether it would take more than a day."""
     if "fits" not in row:
         return "-"
     digits = 10 ** max(0, len(str(int(row["fits"]))) - 1)
@@ -245,7 +248,7 @@ def _limit(row: dict[str, Any]) -> str:
 
 
 def changes(_: str = "") -> str:
-    """The change log. Its links are from the folder above; what they led to may have gone since."""
+    """Return the change log, with links as seen from the site."""
 
     def link(found: re.Match[str]) -> str:
         text, target = found[1], found[2]
@@ -261,7 +264,7 @@ def changes(_: str = "") -> str:
 
 
 def api(_: str = "") -> str:
-    """Every public name of ``testbed``, under that name."""
+    """Return the documentation of every public name of ``testbed``."""
     kinds = {
         name: "class" if isinstance(getattr(testbed, name), type) else "function"
         for name in testbed.__all__
@@ -276,7 +279,7 @@ def api(_: str = "") -> str:
 
 
 def gallery(_: str = "") -> str:
-    """A picture and a command for each example."""
+    """Return a picture and a command for each example."""
     parts = []
     for name, one in EXAMPLES.items():
         parts += [f"## {one.title}", "", "```console", f"$ testbed {one.command}", "```", ""]
@@ -290,7 +293,7 @@ def gallery(_: str = "") -> str:
 
 
 def publish_schemas(folder: Path) -> None:
-    """One file a kind, for editors; a file that names its schema may say so in a key of its object."""
+    """Write one JSON Schema per kind of file, for editors."""
     folder.mkdir(parents=True, exist_ok=True)
     for kind in FILES:
         schema = json.loads(json.dumps(schema_of(kind)))
@@ -386,7 +389,10 @@ def _parameter(one: Any) -> str:
 
 
 def _keys(schema: dict[str, Any]) -> Iterable[Sequence[str]]:
-    """(object, key, kind of value, description) of a schema and what it defines; a key that must be there is bold."""
+    """Yield object, key, kind of value and description for each key of a schema.
+
+    Required keys are bold.
+    """
     for name, one in {"": schema, **schema.get("$defs", {})}.items():
         for each in [one, *one.get("anyOf", []), *one.get("oneOf", [])]:
             for key, value in each.get("properties", {}).items():
@@ -413,7 +419,7 @@ def _kind(value: dict[str, Any]) -> str:
 
 
 def _text(words: str) -> str:
-    """Plain words as Markdown shows them."""
+    """Return a text with Markdown's special characters escaped."""
     return re.sub(r"([*_<>\[\]|$])", r"\\\1", " ".join(words.split()))
 
 
