@@ -38,6 +38,17 @@ def link_rates_note(
     return rates or limit
 
 
+def link_delays_note(network: Network, parameters: SimulationParameters) -> str:
+    """Return the sentence that says that delays of links are left out; empty if there are none."""
+    longest_s = max((link.delay_s for link in network.links), default=0.0)
+    if not longest_s:
+        return ""
+    return (
+        f"the links' own delays (up to {in_words(longest_s, '_s')}) are left out: every hop has "
+        f"the delays of the model {parameters.model} (--model, --router-delay)"
+    )
+
+
 def _sustained_note(network: Network, parameters: SimulationParameters) -> str:
     """Return the limit that the routers' delays and buffers set to the fastest link.
 

@@ -110,12 +110,14 @@ def _view(plan: SimulationPlan) -> tuple[str, Callable[[], RunView]]:
 def _fitted(
     requested: SimulationOptions, plan: SimulationPlan, _fabric: str
 ) -> tuple[SimulationPlan, str]:
-    """Return the plan with the rates that its links have, and the note that says which."""
-    from testbed.simulation.link_rates import link_rates_note
+    """Return the plan with the rates that its links have, and a note on rates and delays."""
+    from testbed.simulation.link_rates import link_delays_note, link_rates_note
 
     experiment = plan.experiment
-    note = link_rates_note(requested.network, experiment.network, experiment.parameters)
-    if not note or experiment.parameters.capacities:
+    rates = link_rates_note(requested.network, experiment.network, experiment.parameters)
+    delays = link_delays_note(experiment.network, experiment.parameters)
+    note = "; ".join(filter(None, (rates, delays)))
+    if not rates or experiment.parameters.capacities:
         return plan, note
     rate_bps = experiment.parameters.link_bps
     links = tuple(replace(link, capacity_bps=rate_bps) for link in experiment.network.links)

@@ -76,6 +76,15 @@ def test_links_of_the_catalogue_have_2_gbit_s(folder: Path) -> None:
     assert answer["verdict"]["notes"] == []
 
 
+def test_delays_of_links_are_left_out_and_a_note_says_so(folder: Path) -> None:
+    words = ("--load", "0.1", "--duration", "1e-3")
+    plain = document(folder, "ring:4", *words)
+    delayed = document(folder, "ring:4,delay_s=0.005", *words)
+    assert delayed["mean_latency_s"] == plain["mean_latency_s"]
+    (note,) = delayed["verdict"]["notes"]
+    assert note.startswith("the links' own delays (up to 5 ms) are left out: every hop has")
+
+
 @pytest.mark.parametrize(
     ("network", "rates"),
     [("gpu-machines:2,2", (1e6, 10e6)), ("ring:4,capacity_bps=1e9", (1e9, 1e9))],
