@@ -252,7 +252,7 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
         return info["stripe_unit"] or self.stripe_unit
 
     def info(self, path: str, **options: object) -> Info:
-        """Return what is known of a file or folder.
+        """Return the properties of a file or folder, such as its type and size.
 
         Raises:
             FileNotFoundError: It does not exist.
@@ -281,7 +281,7 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
 
         Args:
             path: The path of the folder or file.
-            detail: Return what is known of each, and not only its path.
+            detail: Return the properties of each (see `info`), and not only its path.
             options: Options of fsspec, which have no effect.
         """
         path = self._strip_protocol(path)

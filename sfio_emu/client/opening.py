@@ -168,7 +168,7 @@ def create_subfiles(
     Args:
         session: The session.
         subfiles: The subfiles to create.
-        present: Those of them that exist.
+        present: The subfiles among them that exist.
     """
     # Connect first, so that a host that is down is noticed before anything is changed.
     for subfile in subfiles:
@@ -265,7 +265,7 @@ def _complete(
     *,
     truncate: bool,
 ) -> list[OpenSubfile]:
-    """Create what is missing of a file that is being opened. The caller has the lock.
+    """Create the missing subfiles of a file that is being opened. The caller has the lock.
 
     Args:
         session: The session.
