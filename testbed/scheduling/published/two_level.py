@@ -46,7 +46,9 @@ def two_level(
 def _groups(traffic: Traffic, paths: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
     """Return the group of each transfer's sender, and of its receiver.
 
-    Both are numbered alike. A group is a switch, or the sender or receiver itself.
+    If the traffic names its switches, a group is a switch, with the number that the traffic gives
+    it. Otherwise each sender and each receiver is a group. Senders and receivers are then numbered
+    separately, in the order of their first transfers.
     """
     if traffic.first_node is not None and traffic.last_node is not None:
         return traffic.first_node.tolist(), traffic.last_node.tolist()
