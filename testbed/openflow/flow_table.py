@@ -137,7 +137,7 @@ class RuleWalker:
         return self._follow(host.name, *exit_)
 
     def walk_over(self, link: LinkId, packet: Packet) -> Walk:
-        """Follow a packet whose first link is given, whatever the switch before it would do.
+        """Follow a packet over a given first link, whatever the rules of the switch there say.
 
         Raises:
             InputError: The packet goes round in a cycle.

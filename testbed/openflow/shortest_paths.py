@@ -29,7 +29,7 @@ from testbed.model.wiring import WiredHost, Wiring
 # The cost in hops of a cable in a direction in which the model has no link. It is larger than the
 # length of any other path, so that such a direction is used only if there is no other path.
 AGAINST_THE_MODEL = 1_000
-# Below the priorities of all rules of plans.
+# The priority of these rules. It is lower than the priorities of all rules of plans.
 PRIORITY = 1
 
 
