@@ -26,8 +26,11 @@ from sfio_emu.errors import RemoteFailure, UsageError
 from sfio_emu.names import SubfileName, parse_file_name
 from sfio_emu.striped_file import StripedFile
 
+# The stripe unit of new files, unless the file system has another one.
 STRIPE_UNIT = 64 << 10
+# The buffer of a file that is opened without a size of its buffer.
 BUFFER_BYTES = 1 << 20
+# A copy reads and writes this number of bytes at once.
 COPY_BYTES = 16 << 20
 
 # Errors by which `exists` knows that there is no such file, as `os.path.exists` does.

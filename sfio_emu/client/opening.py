@@ -28,6 +28,7 @@ from sfio_emu.wire import Kind
 MAX_TRIES = 1000
 LONGEST_WAIT_S = 0.02
 
+# The end of errors about files whose subfiles do not fit together.
 REPAIR = "`python -m sfio_emu.adapters.repair NAME` says what can be done"
 
 # What a listener answers about an existing subfile.

@@ -37,6 +37,7 @@ _NO_UNIT = {"": 1.0}
 # A rate in bytes per second is refused, because the small letter stands for bits.
 _BYTES_PER_SECOND = re.compile("B(ps)?$")
 
+# The longest duration that can be requested.
 DAY_S = 86_400.0
 # JSON numbers represent every integer up to this one exactly.
 MAX_SEED = 2**53 - 1

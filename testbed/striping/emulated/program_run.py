@@ -40,6 +40,7 @@ from testbed.striping.emulated.machine_ends import LISTENER_PORT, ListenerProces
 from testbed.striping.placement import Placement, file_host
 from topologies import Json
 
+# The time limit of a connection to the coordinator of the group.
 _JOIN_S = 30.0
 
 
