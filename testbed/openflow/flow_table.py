@@ -128,7 +128,7 @@ class RuleWalker:
         """Follow a packet that the host of an end point sends.
 
         Raises:
-            InputError: The packet goes round in a cycle.
+            InputError: The packet is forwarded in a cycle.
         """
         host = self.wiring.host_at(source)
         exit_ = self._route_at_host(host, packet)
@@ -140,7 +140,7 @@ class RuleWalker:
         """Follow a packet over a given first link, whatever the rules of the switch there say.
 
         Raises:
-            InputError: The packet goes round in a cycle.
+            InputError: The packet is forwarded in a cycle.
         """
         cable = self.wiring.cable_of(link)
         end_a, end_b = cable.ends

@@ -13,8 +13,8 @@ look at the destination IP address. For each destination, a search over the grap
 finds the port of each host and its next IP node. Its paths lead through hosts that forward and
 through no others.
 
-Packets cannot go round in a cycle. The ports of the switches form a tree towards the next IP node,
-and each IP node on a path is nearer to the destination than the one before. If the rules of
+Packets are never forwarded in a cycle. The ports of the switches form a tree towards the next IP
+node, and each IP node on a path is nearer to the destination than the one before. If the rules of
 switches matched the destination IP address instead, a packet that must pass a router first would
 bypass it.
 """

@@ -214,8 +214,8 @@ diameters = whole(2, 10**6)
 blocks = replace(whole(100, 10_000_000), metavar=None)
 block_packets = whole(1, 254)
 fixed_block = whole(1, 255)
-# RaptorQ takes at most so many source packets (RFC 6330). The code refuses what is too many for
-# Reed-Solomon.
+# The maximum number of source packets of RaptorQ (RFC 6330). Reed-Solomon accepts fewer; its code
+# checks this.
 large_block_packets = whole(1, 56_403)
 job_nodes = whole(1, 32)
 packets_of_slack = whole(0, 8)

@@ -18,7 +18,7 @@ Cuts = dict[int, list[Interval]]
 _DIRECTIONS = 3
 _SWEEPS = 150
 
-# The drawings are made orthogonal to each other once in so many iterations.
+# The drawings are made orthogonal to each other once in this number of iterations.
 _ORTHOGONAL_EVERY = 5
 
 

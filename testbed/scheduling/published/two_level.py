@@ -3,8 +3,8 @@
 FLASH balances the messages within groups of senders, and then rotates between the groups, one stage
 after another. Its groups are servers with several processors; here a group is the senders, or the
 receivers, of one switch. In stage k, group g sends to group g + k only. Within a stage every sender
-goes round the receivers, beginning with its own number, so that all carry equal parts. A stage
-begins when the previous one has ended. There is no search, so the method is fast.
+sends to the receivers in turn, beginning with its own number, so that all receive equally often. A
+stage begins when the previous one has ended. There is no search, so the method is fast.
 """
 
 from collections.abc import Sequence
