@@ -11,6 +11,7 @@ from typing import Literal
 from sfio_emu.errors import UsageError
 from sfio_emu.message_bodies import PROOF_BYTES
 
+# A shorter key could be guessed.
 MIN_KEY_BYTES = 16
 
 # The proof that a listener without a key sends.

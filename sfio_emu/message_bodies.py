@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 
 from sfio_emu.wire import Malformed
 
+# Sizes of the random number of a handshake, and of the proof that the sender knows the key.
 NONCE_BYTES = 16
 PROOF_BYTES = 32
+# The maximum size of a path in UTF-8.
 MAX_PATH_BYTES = 1024
 
 # The maximum size of one page of a folder's listing.

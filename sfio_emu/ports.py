@@ -33,7 +33,7 @@ class Conversation(Protocol):
         ...
 
     def sent(self, count: int) -> None:
-        """Take note that the first `count` bytes of `outgoing` were sent."""
+        """Record that the first `count` bytes of `outgoing` were sent."""
         ...
 
     def incoming(self) -> Sequence[memoryview]:
@@ -41,7 +41,7 @@ class Conversation(Protocol):
         ...
 
     def received(self, count: int) -> None:
-        """Take note that the first `count` bytes of `incoming` were filled."""
+        """Record that the first `count` bytes of `incoming` were filled."""
         ...
 
 

@@ -55,6 +55,7 @@ from typing import NamedTuple
 import numpy as np
 from xxhash import xxh3_64, xxh3_64_intdigest
 
+# The beginning of each message, and the version of the protocol.
 MAGIC = b"SFIO"
 VERSION = 8
 HEADER = struct.Struct("<4sBBH5I")
@@ -86,6 +87,7 @@ STRIDED_TYPE = np.dtype(
 )
 STRIDED_BYTES = STRIDED.size
 
+# Offsets stay below this, so that the sum of two offsets fits into int64.
 MAX_OFFSET = 2**62
 
 # The largest body of a request other than reads and writes.

@@ -28,8 +28,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+# Mean number of neighbours of a node, if neither the degree nor the range is given.
 DEFAULT_DEGREE = 6.1
+# The largest number of a frame, and the largest number of frames.
 MAX_FRAME = 1_000_000
+# The largest width of the area over its height.
 MAX_ASPECT = 4
 # Up to this number of nodes all distances are computed at once, which is faster than loading scipy
 # for its k-d tree.

@@ -389,7 +389,10 @@ class Network(Shown):
 
     @cached_property
     def id_lengths(self) -> tuple[int, ...]:
-        """The different lengths of the ids and names of nodes, in ascending order."""
+        """The different lengths of the ids and names of nodes, in ascending order.
+
+        A parser of node names in a text tries only these lengths.
+        """
         names = (*self.node_index, *self.node_of_name)
         return tuple(sorted({len(name) for name in names}))
 
@@ -463,7 +466,7 @@ class Network(Shown):
 
     @property
     def end_points(self) -> tuple[Node, ...]:
-        """The nodes at which traffic begins and ends: the hosts, or all switches without hosts."""
+        """The nodes at which traffic begins and ends: the hosts, or all switches if none exist."""
         return self.hosts or self.nodes
 
     @property

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 T = TypeVar("T")
 
+# The form FILE.py:NAME.
 _NAME_IN_FILE = re.compile(r".+\.py:[A-Za-z_]\w*")
 
 
@@ -31,12 +32,12 @@ class PluginError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Plugin:
-    """One entry point of another package.
+    """An entry point of another package, or an object in a Python file of the user.
 
     Attributes:
         group: The group of the entry point, which is the name of the registry.
-        name: The name of the entry point.
-        package: Name and version of the package.
+        name: The name of the entry point or of the object.
+        package: Name and version of the package, or the path of the file.
         broken: Why it cannot be used, or None.
     """
 

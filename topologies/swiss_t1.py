@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+# The size of the machine, and the allocation of all its nodes.
 SWITCHES = 8
 NODES_PER_SWITCH = 4
 FULL_ALLOCATION = (NODES_PER_SWITCH,) * SWITCHES

@@ -26,8 +26,11 @@ from sfio_emu.errors import RemoteFailure, UsageError
 from sfio_emu.names import SubfileName, parse_file_name
 from sfio_emu.striped_file import StripedFile
 
+# The stripe unit of new files, unless the file system has another one.
 STRIPE_UNIT = 64 << 10
+# The buffer of a file that is opened without a size of its buffer.
 BUFFER_BYTES = 1 << 20
+# A copy reads and writes this number of bytes at once.
 COPY_BYTES = 16 << 20
 
 # Errors by which `exists` knows that there is no such file, as `os.path.exists` does.
@@ -252,7 +255,7 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
         return info["stripe_unit"] or self.stripe_unit
 
     def info(self, path: str, **options: object) -> Info:
-        """Return what is known of a file or folder.
+        """Return the properties of a file or folder, such as its type and size.
 
         Raises:
             FileNotFoundError: It does not exist.
@@ -281,7 +284,7 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
 
         Args:
             path: The path of the folder or file.
-            detail: Return what is known of each, and not only its path.
+            detail: Return the properties of each (see `info`), and not only its path.
             options: Options of fsspec, which have no effect.
         """
         path = self._strip_protocol(path)

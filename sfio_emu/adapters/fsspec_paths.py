@@ -22,15 +22,15 @@ def targets(
 ) -> list[str]:
     """Return the path to which each file is copied, by the rules of fsspec.
 
-    fsspec itself mistakes a name without a slash for the folder that contains it. This function
-    does not.
+    fsspec's own function mistakes a name without a slash for the folder that contains the file.
+    This function therefore puts a slash in front of every name.
 
     Args:
         source: The path or pattern to copy, or a list of these.
-        expanded: The files and folders that the source means.
+        expanded: The files and folders that the source names, after patterns are expanded.
         target: The path to copy to, or a list of these.
         isdir: Returns whether a target is a folder.
-        literal: Whether the source is not a pattern, even if it has the characters of one.
+        literal: Whether "*", "?" and "[" in the source are ordinary characters.
     """
     if not expanded:
         return []

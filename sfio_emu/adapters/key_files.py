@@ -9,6 +9,7 @@ from sfio_emu.authentication import key_of_text
 from sfio_emu.errors import UsageError
 
 LOG = logging.getLogger("sfio_emu.authentication")
+# The size of a new key.
 KEY_BYTES = 32
 
 # No more than this is read of a key file, in case the name is that of another file.

@@ -32,8 +32,10 @@ PERIOD_S = 10.0
 # The maximum number of different kinds and addresses. Further addresses are counted together.
 MAX_KINDS = 256
 
+# The buffers of all messages together, and of one message: data of 2 MiB, and their runs.
 DEFAULT_MEMORY_BYTES = 64 << 20
 DEFAULT_MESSAGE_BYTES = (2 << 20) + 4096
+# The limits of connected clients and of open files, if the process may have enough descriptors.
 MAX_CLIENTS = 8192
 MAX_FILES = 65536
 
@@ -148,9 +150,10 @@ class Client:
 
     Attributes:
         events: The `poll` events that the client waits for.
-        received_s: The time of its connection, on the monotonic clock.
+        received_s: The time at which it connected, on the monotonic clock.
         active_s: The time at which it was last served, on the monotonic clock.
-        used_s: How long it was served of late.
+        used_s: For how many seconds it was served recently. The listener reduces this number by a
+            tenth at every tick.
         greeted: Whether it has sent a complete message.
         syncing: Whether a helper thread works on its request.
     """
@@ -198,7 +201,7 @@ class Client:
 
         Args:
             pool: The message buffers.
-            gone: Whether the client will send nothing more.
+            gone: Whether the client has closed its sending direction, so that nothing more arrives.
 
         Returns:
             The `poll` events to wait for; 0 at the end of the connection, or while no buffer is
@@ -217,11 +220,11 @@ class Client:
             is_delayed = self._min_readable_bytes != 1
             if (pool.scarce or is_delayed) and self._must_wait(pool.scarce):
                 return 0 if gone else select.POLLIN | select.POLLRDHUP
-            places = connection.incoming()
-            if not places:
+            buffers = connection.incoming()
+            if not buffers:
                 return 0
             try:
-                count = self.stream.recv_into(places[0])
+                count = self.stream.recv_into(buffers[0])
             except BlockingIOError:
                 return select.POLLIN
             if not count:

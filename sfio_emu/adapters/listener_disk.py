@@ -31,13 +31,14 @@ from sfio_emu.message_bodies import (
 )
 from sfio_emu.settings import COUNTED
 
+# The flags of open(2) for folders.
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
-# Without O_NONBLOCK, opening a pipe would wait for its other end.
+# The flags of open(2) for files. Without O_NONBLOCK, opening a pipe would wait for its other end.
 PLAIN = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
-# The extended attribute that stores the layout, and its formats by version. The first format had no
-# identity.
+# The extended attribute that stores the layout, and its formats by version. Version 1 has no
+# identity of the striped file.
 LAYOUT_ATTRIBUTE = "user.sfio.layout"
 LAYOUTS = {1: struct.Struct("<BQII"), 2: struct.Struct("<BQIIQ")}
 
@@ -63,11 +64,12 @@ class LastSync(NamedTuple):
 
 
 class Cuts:
-    """The common state of all openings of a file.
+    """The state that all openings of a file share, such as its truncations ("cuts").
 
     Attributes:
         key: The device and inode numbers of the file.
-        value: The exclusive or of the numbers of all its truncations.
+        value: The exclusive or of the numbers of the truncations since the file was opened. Each
+            truncation has a random number (`sfio_emu.client.size_check`).
         files: The descriptors by which it is open.
         synced: Its last synchronisation.
     """
@@ -87,7 +89,7 @@ class Opening:
 
     Attributes:
         path: The path of the file.
-        cuts: What it has in common with other openings of the file.
+        cuts: The state that all openings of the file share.
         created_folders: The folders that were created by this opening; None if the file existed.
         placed: Whether the folders on the path have been synchronised since the file was opened or
             renamed.
@@ -121,7 +123,7 @@ class OpenFiles:
         self._cuts: dict[tuple[int, int], Cuts] = {}
 
     def enter(self, file: int, status: os.stat_result) -> Cuts:
-        """Add an opening of a file, and return what all openings of this file have in common."""
+        """Add an opening of a file, and return the state that all its openings share."""
         self.count += 1
         key = status.st_dev, status.st_ino
         cuts = self._cuts.setdefault(key, Cuts(key))
@@ -137,13 +139,13 @@ class OpenFiles:
             del self._cuts[cuts.key]
 
     def note_found(self, status: os.stat_result) -> None:
-        """Take note that a file, which may be open, has a name again."""
+        """Remove the descriptors of a file from `replaced`, because the file has a name again."""
         cuts = self._cuts.get((status.st_dev, status.st_ino))
         if cuts is not None:
             self.replaced -= cuts.files
 
     def note_replaced(self, status: os.stat_result) -> None:
-        """Take note that the name of a file, which may be open, is given to another file."""
+        """Add the descriptors of a file to `replaced`, because another file gets its name."""
         cuts = self._cuts.get((status.st_dev, status.st_ino))
         if cuts is not None:
             self.replaced |= cuts.files
@@ -371,7 +373,12 @@ class RootedSubfiles:
             os.ftruncate(file, size)
 
     def note_cut(self, file: int, cut: int) -> None:
-        """Note the number of a truncation."""
+        """Note that a file was truncated.
+
+        Args:
+            file: The descriptor.
+            cut: The number of the truncation (`sfio_emu.client.size_check`).
+        """
         self._opened[file].cuts.value ^= cut
 
     def cuts(self, file: int) -> int:
@@ -404,7 +411,7 @@ class RootedSubfiles:
         Args:
             file: A descriptor, which is closed at the end.
             path: The path whose folders are also synchronised, or None.
-            shared: What all openings of the file have in common.
+            shared: The state that all openings of the file share.
             requested_s: The time of the request on the monotonic clock.
         """
         try:
@@ -577,7 +584,7 @@ def _plain_stat(parent: int, name: bytes) -> os.stat_result:
 
 
 def _link(source_folder: int, old: bytes, target_folder: int, new: bytes) -> None:
-    """Give a file a second name, and replace a file that has it.
+    """Give a file a second name, and replace the file that has this name.
 
     If the file system has no links, the file is renamed.
 

@@ -42,7 +42,7 @@ def repair(name: str, stripe_unit: int | None, way: Way | None, session: Session
         name: The name of the file.
         stripe_unit: The stripe unit in bytes, for a file with which none is stored.
         way: "cut" leaves the bytes before the first missing one. "fill" leaves all bytes, and puts
-            zeros in the place of missing ones. None changes nothing.
+            zeros at the positions of missing ones. None changes nothing.
         session: The session.
 
     Raises:

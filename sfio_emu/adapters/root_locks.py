@@ -9,6 +9,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+# The flags of open(2) for a folder that is locked.
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 

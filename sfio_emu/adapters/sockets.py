@@ -24,6 +24,7 @@ from sfio_emu.ports import Connection, Conversation
 # The maximum number of buffers in one system call (UIO_MAXIOV of Linux).
 VECTORS = 1024
 
+# The time limit for connecting and for silent hosts, unless the caller gives one.
 DEFAULT_TIMEOUT_S = 2.0
 
 # An environment variable. If it is set, a client without a key also uses listeners of other users
@@ -42,8 +43,8 @@ MAX_KEEPALIVE_S = 32767
 # The conversations are checked for silence at most every half second.
 _MAX_CHECK_INTERVAL_S = 0.5
 
-# A path is dead if nothing has come back for this share of the time limit since the kernel was seen
-# to send again. Until that moment, a part of the limit has passed already.
+# A path is dead if nothing has come back for this share of the time limit after the first check
+# that saw a retransmission. The retransmission itself begins only after a part of the limit.
 _DEAD_SHARE = 0.6
 
 # Fields of struct tcp_info: retransmits, probes, time since the last data were sent, and since the
@@ -289,11 +290,11 @@ class _Transfer:
 
 def _receive(stream: socket.socket, conversation: Conversation) -> bool:
     """Receive once, and return whether there may be more."""
-    places = conversation.incoming()
-    if len(places) == 1:
-        count = stream.recv_into(places[0])
+    buffers = conversation.incoming()
+    if len(buffers) == 1:
+        count = stream.recv_into(buffers[0])
     else:
-        count, _, _, _ = stream.recvmsg_into(list(islice(places, VECTORS)))
+        count, _, _, _ = stream.recvmsg_into(list(islice(buffers, VECTORS)))
     if not count:
         raise ConnectionResetError(errno.ECONNRESET, "its listener closed the connection")
     conversation.received(count)

@@ -203,7 +203,7 @@ class Exchange:
         return self._outgoing
 
     def sent(self, count: int) -> None:
-        """Take note that `count` bytes were sent."""
+        """Record that `count` bytes were sent."""
         wire.drop_sent(self._outgoing, count)
 
     def incoming(self) -> Sequence[memoryview]:
@@ -396,7 +396,7 @@ class SmallCall:
         return self._outgoing
 
     def sent(self, count: int) -> None:
-        """Take note that `count` bytes were sent."""
+        """Record that `count` bytes were sent."""
         unsent = self._outgoing[0][count:]
         self._outgoing = [unsent] if len(unsent) else []
 

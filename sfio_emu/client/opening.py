@@ -28,6 +28,7 @@ from sfio_emu.wire import Kind
 MAX_TRIES = 1000
 LONGEST_WAIT_S = 0.02
 
+# The end of errors about files whose subfiles do not fit together.
 REPAIR = "`python -m sfio_emu.adapters.repair NAME` says what can be done"
 
 # What a listener answers about an existing subfile.
@@ -168,7 +169,7 @@ def create_subfiles(
     Args:
         session: The session.
         subfiles: The subfiles to create.
-        present: Those of them that exist.
+        present: The subfiles among them that exist.
     """
     # Connect first, so that a host that is down is noticed before anything is changed.
     for subfile in subfiles:
@@ -265,7 +266,7 @@ def _complete(
     *,
     truncate: bool,
 ) -> list[OpenSubfile]:
-    """Create what is missing of a file that is being opened. The caller has the lock.
+    """Create the missing subfiles of a file that is being opened. The caller has the lock.
 
     Args:
         session: The session.

@@ -15,6 +15,7 @@ from sfio_emu.message_bodies import RenameWay, encode_path
 from sfio_emu.names import SubfileName
 from sfio_emu.wire import Kind
 
+# The beginning of the names of retained subfiles.
 RETAINED = ".sfio-retained-"
 
 

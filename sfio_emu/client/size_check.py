@@ -55,13 +55,13 @@ class WrittenSizes:
         return not self.torn and len(set(self._cuts.values())) < 2
 
     def note_answer(self, subfiles: Sequence[int], written: Written) -> None:
-        """Take over what an answer says of the subfiles that its message mentioned."""
+        """Record what an answer reports about the subfiles that its message mentioned."""
         self.note_before(subfiles, written.sizes)
         for subfile, cuts in zip(subfiles, written.cuts, strict=True):
             self.torn |= self._cuts.setdefault(subfile, cuts) != cuts
 
     def note_before(self, subfiles: Sequence[int], sizes: Sequence[int]) -> None:
-        """Take over the sizes of subfiles before the write.
+        """Record the sizes of subfiles before the write.
 
         Only the first size of a subfile counts. Later answers include what this write did.
         """
@@ -69,7 +69,7 @@ class WrittenSizes:
             self.before.setdefault(subfile, size)
 
     def record_end(self, ends: Iterable[tuple[int, int]]) -> None:
-        """Take over the number of each written subfile, and the end of the write in it."""
+        """Record the number of each written subfile, and the end of the write in it."""
         for subfile, end in ends:
             self.reached[subfile] = max(self.reached.get(subfile, 0), end)
 

@@ -23,7 +23,7 @@ from sfio_emu.ports import FreeTurns
 from sfio_emu.settings import Settings, TransferCounters
 from sfio_emu.wire import Kind, Malformed
 
-# More than a message and its answer contain besides data and runs.
+# An upper limit of the bytes of a message, or of its answer, besides data and runs.
 OVERHEAD_BYTES = 256
 
 # Takes body and data of an answer.
@@ -140,7 +140,11 @@ class OpenSubfiles:
         self.session.counters.add(counters)
 
     def is_small(self, offset: int, size: int) -> bool:
-        """Return whether a block goes in one message to each host, in any order of the hosts."""
+        """Return whether one message to each host is enough for a block, as `SmallCall` needs.
+
+        The block must be small, fragments must be merged and combined, and the session must not
+        order its transfers.
+        """
         settings = self.settings
         return (
             0 < size <= min(MAX_SMALL_BYTES, settings.message_bytes - OVERHEAD_BYTES)
@@ -182,7 +186,7 @@ class OpenSubfiles:
             hosts: Its parts.
 
         Returns:
-            What the hosts answered of the sizes of the subfiles.
+            The sizes of the subfiles, as the hosts reported them.
 
         Raises:
             PeerError: The first error in the order of the hosts. All hosts have been served.

@@ -181,7 +181,7 @@ class Job:
         return any(self._open.values())
 
     def note_missing(self, subfile: int, offset: int) -> None:
-        """Take note that the subfile has no byte at this offset."""
+        """Record that the subfile has no byte at this offset."""
         self.end = min(self.end, self.layout.logical_offset(subfile, offset))
 
     def watched(self, host: str, messages: Iterable[Message]) -> Iterator[Message]:

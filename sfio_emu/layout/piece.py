@@ -29,6 +29,7 @@ Rows = npt.NDArray[np.void]
 # Fragments of at least this size are sent and received without a copy.
 VECTOR_BYTES = 1024
 
+# The size of a page of the page cache. Runs are not divided inside a page if this can be avoided.
 PAGE_BYTES = 4096
 
 # A long run that does not fit into a message is cut at a multiple of this offset in the subfile.

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from sfio_emu.errors import UsageError, whole_number
 
+# Offsets stay below this, so that the sum of two offsets fits into int64.
 MAX_OFFSET = 2**62
 
 

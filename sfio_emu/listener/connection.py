@@ -103,7 +103,7 @@ class ServerConnection:
         return self._outgoing
 
     def sent(self, count: int) -> None:
-        """Take note that `count` bytes were sent. After the last, the buffer is given back."""
+        """Record that `count` bytes were sent. After the last, the buffer is given back."""
         if wire.drop_sent(self._outgoing, count):
             self.reader.release()
 

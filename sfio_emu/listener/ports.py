@@ -109,7 +109,10 @@ class Subfiles(Protocol):
         ...
 
     def note_cut(self, file: int, cut: int) -> None:
-        """Note the number of a truncation (`sfio_emu.client.size_check`)."""
+        """Note that a file was truncated; `cut` is the number of the truncation.
+
+        `sfio_emu.client.size_check` explains these numbers.
+        """
         ...
 
     def cuts(self, file: int) -> int:

@@ -65,7 +65,7 @@ def parse_amode(mode: object) -> Amode:
 
 
 def opening_of(amode: Amode) -> Opening:
-    """Return the meaning of the bits."""
+    """Return what the bits of a mode allow, and how they open the file."""
     create = bool(amode & Amode.CREATE)
     return Opening(
         reads=not amode & Amode.WRONLY,

@@ -10,6 +10,7 @@ import numpy as np
 from sfio_emu.errors import UsageError, whole_number
 from sfio_emu.views.datatypes import Datatype, Integers, hindexed, resized
 
+# The maximum number of elements of a dimension, to limit memory.
 MAX_ELEMENTS = 1 << 28
 Distribution = Literal["none", "block", "cyclic"]
 

@@ -192,7 +192,10 @@ class MpiFile(DataAccess, AbstractContextManager["MpiFile"]):
         self._position = 0
 
     def type_extent(self, datatype: Datatype) -> int:
-        """Return the extent of a datatype in the file in bytes, which is that in memory."""
+        """Return the extent of a datatype in the file in bytes.
+
+        It is the same as in memory, in every representation.
+        """
         require_datatype(datatype, "datatype")
         return datatype.extent_bytes
 
@@ -317,7 +320,12 @@ class MpiFile(DataAccess, AbstractContextManager["MpiFile"]):
             self.file.pwrite(memory, start)
 
     def _agreed_size(self, name: str, size_bytes: int) -> int:
-        """Return a size after checking it in all processes. `name` is that of the call."""
+        """Return a size in bytes, after checking that all processes gave the same.
+
+        Args:
+            name: The name of the collective call, for errors.
+            size_bytes: The size that this process gave.
+        """
         with self.together(name, size_bytes):
             self._opening.require(writing=True)
             return whole_number(size_bytes, "size of the file (bytes)")

@@ -13,11 +13,14 @@ from testbed.model.wiring import Wiring
 from testbed.openflow.rules import ETH_IPV4, FlowRule, HostRoute, Match, path_routes
 from topologies import LinkId, label_of, reverse_of
 
+# The protocol number of TCP in the IP header.
 PROTOCOL_TCP = 6
 # TCP port of every receiver for the first parts of messages. The second parts have the next port,
 # and so on.
 BULK_PORT = 7117
+# The path of the data of each pair.
 Paths = Mapping[Pair, Sequence[LinkId]]
+# Circuits take precedence over standing rules, which exist during the complete run.
 CIRCUIT_PRIORITY = 400
 STANDING_PRIORITY = 300
 
@@ -40,7 +43,7 @@ def circuit_rules(
         pair: The sending and the receiving host.
         path: The links from the one to the other.
         priority: The priority of the rules.
-        part: The part of the messages (TCP to BULK_PORT + part).
+        part: The part of the messages; it decides the destination port, BULK_PORT + part.
 
     Raises:
         InputError: The path does not connect the hosts, or crosses a node that does not forward.
@@ -63,7 +66,7 @@ def return_rules(
         pair: The sender and the receiver of the data.
         path: The path of the data.
         priority: The priority of the rules.
-        part: The part of the messages (TCP from BULK_PORT + part).
+        part: The part of the messages; it decides the source port, BULK_PORT + part.
 
     Raises:
         InputError: A link of the path has no reverse link.
@@ -168,9 +171,9 @@ def pair_routes(wiring: Wiring, pair: Pair, path: Sequence[LinkId]) -> tuple[Hos
     """
     if not wiring.routed:
         return ()
-    there = path_routes(wiring, pair[0], pair[1], path)
-    back = path_routes(wiring, pair[1], pair[0], _reversed_path(path))
-    return (*there, *back)
+    data_routes = path_routes(wiring, pair[0], pair[1], path)
+    return_routes = path_routes(wiring, pair[1], pair[0], _reversed_path(path))
+    return (*data_routes, *return_routes)
 
 
 def _reversed_path(path: Sequence[LinkId]) -> list[LinkId]:

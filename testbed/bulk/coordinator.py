@@ -15,6 +15,7 @@ from testbed.bulk.measurements import TransferRecord
 from testbed.bulk.plan import BulkPlan, Path
 from topologies import LinkId, label_of, reverse_of
 
+# The run ends with a failure if one transfer has failed this number of times.
 MAX_ATTEMPTS = 5
 # A message lists up to this number of transfers by name.
 _MAX_NAMED = 4
@@ -113,18 +114,20 @@ class BulkCoordinator:
         self._open: set[int] = set()
         self._frame_began: dict[int, float] = {}
         self._frame_ended: dict[int, float] = {}
-        self._left_of_frame = [len(frame) for frame in plan.frames]
+        # The number of transfers of each time frame that are neither complete nor abandoned.
+        self._incomplete_in_frame = [len(frame) for frame in plan.frames]
         self._attempts = [1] * len(plan.transfers)
         # Circuits that the switches have confirmed.
         self._standing: dict[int, Circuit] = {}
         # Changes for the next batch.
         self._set_up: dict[int, Circuit] = {}
         self._tear_down: list[Circuit] = []
-        # The batch that the switches have not yet confirmed, or None.
+        # The circuits that the current batch sets up, or None if the switches have confirmed it.
         self._in_change: dict[int, Circuit] | None = None
+        # The transfers whose circuits the last batch removes.
         self._leaving: frozenset[int] = frozenset()
         # Complete transfers that still have their circuits.
-        self._resting: list[int] = []
+        self._complete_with_circuit: list[int] = []
         self._dead_links: set[LinkId] = set()
         # Transfers that were abandoned because no path remains.
         self._stranded: set[int] = set()
@@ -280,7 +283,7 @@ class BulkCoordinator:
                 moved.append(index)
         if moved:
             # The alternative paths may need links of transfers that are complete in this frame.
-            self._withdraw_resting(now_s)
+            self._withdraw_complete(now_s)
         for index in moved:
             self._ask(index, now_s)
         self._end_if_done()
@@ -326,10 +329,10 @@ class BulkCoordinator:
         unless another transfer waits for their links.
         """
         self._open.discard(index)
-        self._resting.append(index)
+        self._complete_with_circuit.append(index)
         self._leave_frame(index, now_s)
         if not (self.plan.barrier and self._open) or self._is_contended():
-            self._withdraw_resting(now_s)
+            self._withdraw_complete(now_s)
         if not self.plan.barrier:
             self._open_next_of(self._queues[self.plan.transfers[index].source], now_s)
         elif not self._open:
@@ -338,8 +341,8 @@ class BulkCoordinator:
 
     def _leave_frame(self, index: int, now_s: float) -> None:
         number = self.plan.frame_of[index]
-        self._left_of_frame[number] -= 1
-        if self._left_of_frame[number] == 0:
+        self._incomplete_in_frame[number] -= 1
+        if self._incomplete_in_frame[number] == 0:
             self._frame_ended[number] = now_s
 
     def _is_contended(self) -> bool:
@@ -355,12 +358,15 @@ class BulkCoordinator:
             self._withdraw(index, now_s)
             self._close(index, now_s)
         else:
-            self._left_of_frame[self.plan.frame_of[index]] -= 1
+            self._incomplete_in_frame[self.plan.frame_of[index]] -= 1
 
     # Circuits.
 
     def _ask(self, index: int, now_s: float) -> None:
-        """Request what a transfer needs to send."""
+        """Request the circuit of a transfer, or send its message at once if it needs none.
+
+        With packet switching, only a transfer on its alternative path needs a circuit.
+        """
         path = self._records[index].path
         if self.plan.switching == "circuit":
             self._apply_arbiter_actions(self._arbiter.request(index, path), now_s)
@@ -400,11 +406,11 @@ class BulkCoordinator:
             transfer=index, path=path, part=planned.part, own_return=path != planned.path
         )
 
-    def _withdraw_resting(self, now_s: float) -> None:
+    def _withdraw_complete(self, now_s: float) -> None:
         """Remove the circuits of complete transfers."""
-        resting = self._resting
-        self._resting = []
-        for index in resting:
+        complete = self._complete_with_circuit
+        self._complete_with_circuit = []
+        for index in complete:
             self._withdraw(index, now_s)
 
     def _withdraw(self, index: int, now_s: float) -> None:
@@ -421,7 +427,7 @@ class BulkCoordinator:
             self._apply_arbiter_actions(self._arbiter.release(index), now_s)
 
     def _is_cut(self, path: Path) -> bool:
-        """Return whether a link of the path, or of the way back, has failed."""
+        """Return whether a link of the path, or of the return path, has failed."""
         for link in path:
             if link in self._dead_links or reverse_of(link) in self._dead_links:
                 return True
@@ -471,7 +477,7 @@ class BulkCoordinator:
             self._actions.append(Finished(failure=why))
 
     def _named(self, indices: Sequence[int]) -> str:
-        """Return the names of some transfers, and the number of the others."""
+        """Return the names of the first transfers, and the number of the others, as text."""
         text = ", ".join(self.plan.transfers[index].name for index in indices[:_MAX_NAMED])
         if len(indices) > _MAX_NAMED:
             text += f" and {len(indices) - _MAX_NAMED} more"

@@ -37,7 +37,8 @@ _STRAYS = (
     "retransmissions after the removal of their circuit, and first packets that meet an outdated "
     "entry of a switch's cache; TCP sends them again"
 )
-_MOST_DEADLOCKS_NOTED = 5
+# The notes of a verdict describe up to this number of deadlocks, and count the others.
+_MAX_DEADLOCKS_NOTED = 5
 
 # Fields of the plan and of the measurements that the row of a run has under the same names.
 _PLAN_FIELDS = (
@@ -72,8 +73,8 @@ def judge_bulk(plan: BulkPlan, run: BulkMeasurements) -> Judgement:
 def _row(facts: BulkFacts) -> JsonObject:
     """Return all figures of a run, JSON-ready.
 
-    ``liquid_throughput_bps`` is the liquid throughput for the calibrated goodput, ``ratio`` the
-    measured throughput over it, and ``predicted_ratio`` the same of the plan in virtual time.
+    ``liquid_throughput_bps`` is the liquid throughput for the calibrated goodput. ``ratio`` is the
+    measured throughput divided by it. ``predicted_ratio`` is the ratio of a simulation of the plan.
     ``bottleneck_busy`` has, for each bottleneck, the fraction of each time frame in which it
     carried data.
     """
@@ -173,9 +174,9 @@ def _verdict(facts: BulkFacts) -> Verdict:
 def _notes(facts: BulkFacts) -> list[str]:
     deadlocks = facts.run.deadlocks
     notes = rate_notes(facts.plan.rates)
-    notes += [f"deadlock broken: {text}" for text in deadlocks[:_MOST_DEADLOCKS_NOTED]]
-    if len(deadlocks) > _MOST_DEADLOCKS_NOTED:
-        notes.append(f"and {len(deadlocks) - _MOST_DEADLOCKS_NOTED} more deadlocks")
+    notes += [f"deadlock broken: {text}" for text in deadlocks[:_MAX_DEADLOCKS_NOTED]]
+    if len(deadlocks) > _MAX_DEADLOCKS_NOTED:
+        notes.append(f"and {len(deadlocks) - _MAX_DEADLOCKS_NOTED} more deadlocks")
     notes += [f"link cut: {label_of(link)}" for link in facts.run.lost_links]
     return notes
 
@@ -318,15 +319,15 @@ def _repeats_too_long(facts: BulkFacts) -> str | None:
     longer than predicted. Retransmissions are no fault of the schedule only if no queue was full,
     and if they are no more than switches may drop of messages whose circuit is new.
     """
-    again = facts.run.retransmitted.values()
-    packets = sum(repeats.packets for repeats in again)
+    retransmissions = facts.run.retransmitted.values()
+    packets = sum(counts.packets for counts in retransmissions)
     queue_drops = any(count.queue_drops for count in facts.run.links.values())
     if not packets or queue_drops or packets > facts.max_stray_share * facts.data_packets:
         return None
     took_s = facts.retransmission_s
     if took_s + facts.circuit_change_delay_s <= facts.spare_s:
         return None
-    timeouts = sum(repeats.timeouts for repeats in again)
+    timeouts = sum(counts.timeouts for counts in retransmissions)
     share = took_s / facts.predicted_s
     limit = facts.spare_s / facts.predicted_s
     return overload_message(

@@ -31,7 +31,7 @@ class LinkRates(ShortRepr):
 
     Attributes:
         own: The user's network.
-        has_own_rates: Whether the rates of this network are more than a default.
+        has_own_rates: Whether the user's network states rates, instead of only having the default.
         fastest_bps: The rate that ``own`` gives to the fastest link that carries data.
         requested_bps: The rate that the user gives to every link, or None.
         limit_bps: The largest rate of a link that the machine carries.
@@ -69,7 +69,7 @@ class LinkRates(ShortRepr):
 
     @property
     def note(self) -> str:
-        """A description of the changes to the network's own rates, or "" if it has none."""
+        """A description of how the network's own rates are used, or "" if it has no own rates."""
         own_bps = {link.capacity_bps for link in self.own.links}
         if not self.has_own_rates or own_bps == {self.requested_bps}:
             return ""

@@ -1,7 +1,7 @@
 """Messages on a persistent connection, and the orders and reports of the end-point processes.
 
 A message is a header, the payload, and its checksum. ``MessageReader`` turns bytes into events. A
-message counts only if its checksum is right, and never if it breaks off.
+message counts only if it is complete and its checksum is right.
 
 A run and its end-point processes communicate over a pipe. Each process reports ``Ready`` once, when
 its receivers listen or its connections are established. The sending process then executes ``Send``,
@@ -22,6 +22,7 @@ from testbed.errors import InputError, InvalidRunError
 
 # Magic, version, attempt, padding, transfer, length, CRC-32 of the header before it.
 _HEADER = struct.Struct("!4sBBHIQI")
+# The CRC-32 of the payload.
 _TRAILER = struct.Struct("!I")
 _MAGIC = b"BULK"
 _VERSION = 1
@@ -30,7 +31,8 @@ TRAILER_BYTES = _TRAILER.size
 OVERHEAD_BYTES = HEADER_BYTES + TRAILER_BYTES
 # The header has one byte for the attempt.
 MAX_ATTEMPTS = 255
-# A prime, so that successive messages begin at positions far apart.
+# The distance in bytes between the windows of successive messages (see ``Payloads``). It is a prime,
+# so that many messages have different windows.
 _WINDOW_STEP = 7919
 
 

@@ -25,6 +25,7 @@ from testbed.model.options.option import (
     sought,
 )
 
+# The largest size of a message that can be requested.
 MAX_MESSAGE_BYTES = 1 << 30
 # Pairs of hosts, or text: "all-to-all", pairs such as "A:B,C:D", or a file of pairs.
 PatternLike = str | Sequence[Pair]

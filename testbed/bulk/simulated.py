@@ -17,6 +17,7 @@ from testbed.errors import InputError
 from testbed.model.progress import CounterReading, Progress, ReportProgress
 from topologies import LinkId, reverse_of
 
+# The size of packets, to count those that cross a link.
 _PACKET_BYTES = 1500
 # A run in virtual time cannot hang, so that no stall is detected.
 _NO_STALL_S = 1e9

@@ -85,7 +85,10 @@ def read_text(path: str | Path, where: str = "") -> str:
 
 
 def is_file(text: str | Path) -> bool:
-    """Return whether a file of this name exists."""
+    """Return whether a file or folder of this name exists.
+
+    Any text is accepted, also if it cannot be the name of a file.
+    """
     # A text that is too long for a name, or contains a null character, raises an error.
     with suppress(OSError, ValueError):
         return Path(text).exists()
@@ -136,8 +139,8 @@ def json_ready(value: object, *, without: type | tuple[type, ...] = ()) -> objec
 def json_ready(value: object, *, without: type | tuple[type, ...] = ()) -> object:
     """Return a value that the json module accepts.
 
-    Fractions become text, tuples and sets become lists, dataclasses become objects, and numbers
-    that are not finite become None.
+    Fractions become text, tuples, sets and numpy arrays become lists, dataclasses become objects,
+    and numbers that are not finite become None. Values of any other type become their text.
 
     Args:
         value: Any value, also with numpy arrays inside.

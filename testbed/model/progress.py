@@ -1,8 +1,8 @@
 """Progress of a run, as a fabric reports it to a progress bar or a live page.
 
 A progress bar needs seconds and a short text. A live page also shows counters. A report contains
-the counters that the run knows without effort. The page reads all others itself whenever it needs
-them, if it likes in a process of its own.
+the counters that the run has in memory. The page reads all others when it needs them. It may do so
+in a separate process.
 """
 
 from collections.abc import Callable, Mapping

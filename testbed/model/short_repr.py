@@ -13,9 +13,9 @@ MAX_TEXT = 40
 
 
 class ShortRepr(Shown):
-    """Base class of dataclasses (``repr=False``) that shows the fields without a default value.
+    """Base class of dataclasses (``repr=False``) that leaves out fields with their default values.
 
-    The value of each field is shortened.
+    The values of the other fields are shortened.
 
     >>> from dataclasses import dataclass
     >>> @dataclass(repr=False)

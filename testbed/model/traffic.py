@@ -67,7 +67,7 @@ class Traffic:
 
         Raises:
             InputError: There is no transfer, a transfer has no link or a link twice, a link does
-                not exist, or two links are written alike.
+                not exist, or two different links have the same text.
 
         >>> traffic = Traffic.from_transfers([["t1", "ab", "r1"], ["t2", "ab", "r2"]])
         >>> traffic.bottleneck_load, traffic.liquid_throughput
@@ -122,8 +122,8 @@ class Traffic:
             *further_routes: Further routes. Each route carries an equal part of every message.
 
         Raises:
-            InputError: There is no pair, or the path of a pair has no link, because both nodes are
-                on the same processor.
+            InputError: There is no pair, or the path of a pair has no link, as when source and
+                destination are the same.
         """
         numbers: dict[Link, int] = {}
         nodes: dict[str, int] = {}

@@ -199,7 +199,13 @@ class Claim:
         return self._check("equals", predicted, measured, tolerance)
 
     def count(self, predicted: float, measured: float, why: str = "none: an exact count") -> Check:
-        """Return a check that passes if two exact counts are equal; ``why`` there is no rival."""
+        """Return a check that passes if two exact counts are equal.
+
+        Args:
+            predicted: The predicted count.
+            measured: The measured count.
+            why: Why the check has no rival.
+        """
         return self.equal(predicted, measured).against(None, why)
 
     def at_least(self, least: float, measured: Measured) -> Check:
@@ -390,5 +396,5 @@ def repeated(
     raise AssertionError("unreachable")
 
 
-#: Errors of a judge if figures cannot be those of the plan, or lack a value that is compared.
+#: Errors that the judge of a run raises if the figures do not fit the plan, or a value is missing.
 IMPOSSIBLE = (ArithmeticError, LookupError, ValueError)

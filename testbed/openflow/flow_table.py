@@ -128,7 +128,7 @@ class RuleWalker:
         """Follow a packet that the host of an end point sends.
 
         Raises:
-            InputError: The packet goes round in a cycle.
+            InputError: The packet is forwarded in a cycle.
         """
         host = self.wiring.host_at(source)
         exit_ = self._route_at_host(host, packet)
@@ -137,10 +137,10 @@ class RuleWalker:
         return self._follow(host.name, *exit_)
 
     def walk_over(self, link: LinkId, packet: Packet) -> Walk:
-        """Follow a packet whose first link is given, whatever the switch before it would do.
+        """Follow a packet over a given first link, whatever the rules of the switch there say.
 
         Raises:
-            InputError: The packet goes round in a cycle.
+            InputError: The packet is forwarded in a cycle.
         """
         cable = self.wiring.cable_of(link)
         end_a, end_b = cable.ends

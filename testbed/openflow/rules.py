@@ -288,12 +288,12 @@ class FailoverGroup:
             )
 
 
-# The number of marks: the six bits of the field DSCP, without 0, which packets have that are not
-# marked yet.
+# The number of marks: the values 1 to 63 of the IP header's six-bit field DSCP. A packet that has
+# not been marked yet has the value 0.
 VERSIONS = 63
 # The priority of the entry rules of version 0; each later version has the next priority.
 _FIRST_PRIORITY = 1000
-# OpenFlow's priorities have 16 bits.
+# Limits the number of versions, because a priority, _FIRST_PRIORITY + version, has 16 bits.
 _MAX_CHANGES = 60_000
 
 
@@ -376,7 +376,7 @@ def _nodes_entered_after_first_link(wiring: Wiring, split: LabelSplit) -> set[st
 
 
 def _with_mark(match: Match, mark: int) -> Match:
-    """Return a match with a condition on the mark, behind the EtherType on which it depends."""
+    """Return a match with a condition on the mark, inserted after the EtherType."""
     return (match[0], ("ip_dscp", mark), *match[1:])
 
 

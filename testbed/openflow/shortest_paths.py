@@ -13,8 +13,8 @@ look at the destination IP address. For each destination, a search over the grap
 finds the port of each host and its next IP node. Its paths lead through hosts that forward and
 through no others.
 
-Packets cannot go round in a cycle. The ports of the switches form a tree towards the next IP node,
-and each IP node on a path is nearer to the destination than the one before. If the rules of
+Packets are never forwarded in a cycle. The ports of the switches form a tree towards the next IP
+node, and each IP node on a path is nearer to the destination than the one before. If the rules of
 switches matched the destination IP address instead, a packet that must pass a router first would
 bypass it.
 """
@@ -29,7 +29,7 @@ from testbed.model.wiring import WiredHost, Wiring
 # The cost in hops of a cable in a direction in which the model has no link. It is larger than the
 # length of any other path, so that such a direction is used only if there is no other path.
 AGAINST_THE_MODEL = 1_000
-# Below the priorities of all rules of plans.
+# The priority of these rules. It is lower than the priorities of all rules of plans.
 PRIORITY = 1
 
 

@@ -16,6 +16,7 @@ from testbed.routing.capillary.route import capillary_route
 from topologies import Network, TopologyError
 from topologies.registry import PluginError, Registry, function_check
 
+# Routes one flow from a source to a sink.
 RoutingMethod = Callable[[Network, str, str], SplitRoute]
 
 #: Routings of one flow: functions of network, source and sink. A name with a colon (``disjoint:k``)

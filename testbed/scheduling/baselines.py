@@ -59,7 +59,7 @@ def sending_rounds(paths: Sequence[Sequence[int]], order: Order, *, seed: int = 
 
 
 def _round_robin(paths: Sequence[Sequence[int]]) -> Frames:
-    """Return the rounds in which every sender goes round the receivers.
+    """Return the rounds in which every sender sends to all receivers in turn.
 
     The first transfers of all pairs come before the second ones, and so on.
     """

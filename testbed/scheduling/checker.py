@@ -20,8 +20,8 @@ def check_schedule(traffic: Traffic, schedule: Schedule) -> None:
     All pairs of frame and link are counted at once: six million take a tenth of a second.
 
     Raises:
-        InputError: The schedule is invalid. The message names the transfer that is missing, or the
-            two that collide and their link.
+        InputError: The schedule is invalid. The message names the transfer whose frame does not
+            exist, the empty frame, or two transfers that use the same link and this link.
     """
     require_type(
         traffic, Traffic, "traffic", "a Traffic; Traffic.from_transfers makes one of lists"
@@ -77,7 +77,7 @@ def check_frames(traffic: Traffic, frames: Sequence[Sequence[int]]) -> None:
 
     Raises:
         InputError: The frames are no valid schedule. The message names the first transfer that is
-            missing or there twice, or the two that collide.
+            missing or listed twice, or the two that share a link.
     """
     frame_of = np.full(len(traffic), -1, dtype=np.int32)
     for number, frame in enumerate(frames):

@@ -104,7 +104,7 @@ def schedule_by_name(
 
 
 def _check(name: str, traffic: Traffic, schedule: Schedule) -> None:
-    """Check a schedule; if a method of another package made it, raise PluginError for a fault."""
+    """Check a schedule; raise PluginError if a method of another package returned a wrong one."""
     try:
         check_schedule(traffic, schedule)
     except InputError as error:

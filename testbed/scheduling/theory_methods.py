@@ -93,7 +93,7 @@ def _schedule(traffic: Traffic, result: ExactResult, method: str, detail: str) -
 def round_robin(
     traffic: Traffic, *, seed: int = 1, time_limit_s: float = 60.0, now: Clock | None = None
 ) -> Schedule:
-    """Let every sender go round the receivers, beginning with its own number.
+    """Let every sender send to the receivers in turn, beginning with its own number.
 
     Rounds that congest are divided (Gabrielyan 2007, section 3.3). Only ``traffic`` is used.
     """

@@ -212,9 +212,9 @@ def _units_of_blocks(blocks: Blocks, unit_bytes: int) -> Integers:
 
 
 def _joined_blocks(blocks: Blocks, unit_bytes: int, one_subfile: bool) -> int:
-    """Return the number of blocks whose first fragment continues that of the block before.
+    """Return the number of blocks whose first fragment continues the previous block's last one.
 
-    In several subfiles, this must be in the middle of a stripe unit.
+    If there are several subfiles, the blocks must adjoin inside a stripe unit.
     """
     ends = (blocks.offsets + blocks.sizes)[:-1]
     joined = blocks.offsets[1:] == ends

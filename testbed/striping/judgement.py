@@ -37,7 +37,7 @@ ANY_LIMITS = MachineLoadLimits(stolen_fraction=0.2)
 # The limits of a run without time frames and circuits: the load of all processors, and the share of
 # the time in which the busiest task ran. Above these, the machine is the bottleneck.
 UNCOORDINATED_LIMITS = MachineLoadLimits(cpu_fraction=0.95, busiest_task_fraction=0.95)
-# A client that waits for a listener reports the failure at most so long after its timeout.
+# A client that waits for a listener reports the failure within this time after its timeout.
 ERROR_SLACK_S = 0.5
 # Options that the document has under the same names.
 _OPTION_FIELDS = ("compute_nodes", "io_nodes", "operation", "access", "optimise")
@@ -189,7 +189,7 @@ def _checks_of_operation(
     for check in injection_check(injections, record.seconds, f"the {record.direction}"):
         yield check.of(effective, "no fault had an effect")
     if record.under_faults and record.errors:
-        yield _failures_told(record)
+        yield _failures_reported(record)
     else:
         yield _no_process_failed(record)
     if not record.errors:
@@ -210,8 +210,8 @@ def _no_process_failed(record: OperationRecord) -> Check:
     )
 
 
-def _failures_told(record: OperationRecord) -> Check:
-    """Return the check that each process that a fault stopped had an error in time."""
+def _failures_reported(record: OperationRecord) -> Check:
+    """Return the check that each process that a fault stopped reported an error in time."""
     slowest = max(record.errors, key=attrgetter("since_fault_s"))
     earliest_s = min(error.since_fault_s for error in record.errors)
     in_time = slowest.since_fault_s <= TIMEOUT_S + ERROR_SLACK_S

@@ -32,6 +32,7 @@ Operation = Literal["write", "read", "both"]
 # The optimisations of the library that can be disabled one by one.
 Optimisation = Literal["sort", "merge", "combine", "pipeline"]
 Order = Literal["first", "random"]
+# The largest file that can be requested.
 MAX_FILE_BYTES = 1 << 31
 
 

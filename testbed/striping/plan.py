@@ -19,9 +19,9 @@ from testbed.striping.placement import Placement
 from topologies import LinkId, Network
 
 Schedule = Literal["none", "liquid", "file"]
-# IPv4 and TCP with time stamps.
+# The headers of IPv4 and TCP in each packet, TCP with time stamps.
 HEADERS_BYTES = 52
-# Ethernet, which the links' shapers count too.
+# The header of Ethernet, which the shapers of links count too.
 FRAMING_BYTES = 14
 
 
@@ -38,7 +38,8 @@ class StripingPlan(ShortRepr):
         transfers: The transfers between different hosts.
         frames: The time frames, as indices into ``transfers``. Empty if transfers may begin at any
             time.
-        schedule: Where the time frames are from.
+        schedule: Whether the time frames are from a liquid schedule or a file. "none": there are
+            none or, with circuits, they are rounds in a fixed order.
         switching: Whether each transfer waits for its circuit.
         rates: How the rates of links follow from those of the user's network.
         faults: The link failures and impairments.
@@ -106,7 +107,7 @@ class StripingPlan(ShortRepr):
 
     @property
     def relative_bytes(self) -> float:
-        """The bytes that the fastest link carries while the busiest link carries its own."""
+        """The bytes that the fastest link could carry in the time that the busiest link needs."""
         return max(
             (size * self.relative_time(link) for link, size in self.link_bytes.items()), default=0
         )

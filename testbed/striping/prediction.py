@@ -1,4 +1,4 @@
-"""The prediction of a striped-file access: liquid throughput, and its own order in virtual time."""
+"""The prediction of a striped-file access: the liquid throughput, and a simulation of its order."""
 
 from dataclasses import dataclass, replace
 
@@ -12,14 +12,15 @@ CIRCUIT_CHANGE_S = 0.008
 # Smallest ratio of measured to predicted throughput for a liquid schedule, and for a process that
 # writes or reads alone.
 SCHEDULED_RATIO = 0.9
-# The same for many blocks: this one machine computes the lists of blocks of all processes.
+# Smallest ratio for accesses with many blocks. It is lower, because one machine computes the lists of
+# blocks of all processes.
 IRREGULAR_RATIO = 0.5
 # Largest difference from the same order in virtual time, for circuits without a schedule.
 ORDER_TOLERANCE = 0.2
 # Smallest ratio to max-min fair shares if transfers share queues. The losses of TCP are what such a
 # run measures.
 SHARED_RATIO = 0.3
-# Largest ratio to the liquid throughput, apart from what idle links forward at once.
+# Largest ratio to the liquid throughput, without the bytes that idle links forward at once.
 ABOVE_LIQUID = 1.02
 # Largest ratio if only slow runs are refused.
 _NO_MAX_RATIO = 10.0

@@ -159,6 +159,7 @@ def _error_at(event: Any, problem: str) -> TopologyError:
     return TopologyError(f"line {event.start_mark.line + 1}: {problem}")
 
 
+# The kind of containerlab that is a host.
 HOST_KIND = "linux"
 # Kinds of containerlab that are switches there too.
 BRIDGES = ("bridge", "ovs-bridge")

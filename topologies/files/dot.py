@@ -16,6 +16,7 @@ from topologies.errors import TopologyError
 from topologies.files.gml import MAX_WORDS
 from topologies.text.json_types import JsonObject
 
+# Comments and white space.
 _SKIPPED = r"/\*.*?\*/|//[^\n]*|#[^\n]*|\s+"
 _TOKEN = re.compile(
     rf'(?P<skip>{_SKIPPED})|(?P<quoted>"[^"\\]*(?:\\.[^"\\]*)*")'
@@ -23,10 +24,12 @@ _TOKEN = re.compile(
     r"|(?P<word>(?<![\w.])-?(?:\.\d+|\d+(?:\.\d*)?)(?![\w.])|\w[\w.]*)|(?P<wrong>.)",
     re.DOTALL,
 )
+# The two escapes of quoted text: a quote, and a line that continues on the next one.
 _ESCAPE = re.compile(r'\\("|\n)')
 Fields = JsonObject
 # The kind of a token ("quoted", "html", "sign", "word" or "end"), and its text.
 Token = tuple[str, str]
+# The kinds of tokens that can be an id.
 _NAMES = ("quoted", "html", "word")
 # Maximum depth of subgraphs in subgraphs; drawings of networks have three levels.
 _MAX_DEPTH = 50
@@ -95,7 +98,11 @@ class _Parser:
         }
 
     def _merged_links(self, is_directed: bool) -> list[Fields]:
-        """Return one link for each pair of nodes, with the attributes of all their edges."""
+        """Return the links of a strict graph: one for each pair of nodes.
+
+        It has the attributes of all edges between the two. Of attributes with the same name, the
+        last one in the file counts.
+        """
         merged: dict[tuple[str, ...], Fields] = {}
         for link in self.links:
             ends = (link["source"], link["target"])
@@ -226,7 +233,7 @@ class _Parser:
         self.token = next(self.tokens)
 
     def _tokens(self) -> Iterator[Token]:
-        """Yield the tokens of the text, and then the end without end."""
+        """Yield the tokens of the text, and then ``("end", "")`` for ever."""
         for number, match in enumerate(_TOKEN.finditer(self.text)):
             self.position = match.start()
             if number == MAX_WORDS:

@@ -1,9 +1,9 @@
 """Converts node-link documents of other programs to the form that ``parse_document`` reads.
 
-Other programs are networkx, D3, Gephi, the Topology Zoo and those whose formats have readers in
-this package: every reader returns such a document, and the same rules apply to all of them. A key
-is refused if it is a misspelt key of the testbed, or such a key without its unit. Any other unknown
-key is kept as an attribute, and noted.
+Such documents come from networkx, D3, Gephi and the Topology Zoo. The readers of other formats in
+this package (GraphML, DOT and others) return such documents too, so the same rules apply to all
+formats. An unknown key is refused if it is nearly a key of the testbed, or a key of the testbed
+without its unit (``capacity``). Any other unknown key becomes an attribute, and is noted.
 """
 
 import math
@@ -33,8 +33,8 @@ from topologies.network import MAX_CAPACITY_BPS, MIN_CAPACITY_BPS, Network, is_f
 from topologies.text.json_types import JsonObject
 from topologies.text.units import is_bare, rate_bps, seconds
 
-# The keys of the testbed that change what it does, by the part of the document ("": the top level).
-# A key that is similar to one of them is refused.
+# The keys that the testbed reads, by the part of the document ("": the top level). An unknown key
+# that is similar to one of them is refused as a spelling mistake.
 OURS = {
     "": ("directed", "multigraph", "graph", "nodes", "links", "edges"),
     "graph": ("routing", "routing_table", "wavelengths", "conversion", "attributes"),
@@ -49,6 +49,7 @@ OURS = {
         "attributes",
     ),
 }
+# The units of the quantities of links, for messages.
 _UNITS = {"capacity_bps": "bits a second", "delay_s": "seconds"}
 
 
@@ -196,9 +197,9 @@ def adapted(
     if isinstance(nodes, list):
         nodes = [dict(node) if isinstance(node, dict) else node for node in nodes]
         result["nodes"] = nodes
-        _read_kinds(_tables(nodes))
+        _read_kinds(_objects(nodes))
         if not strict:
-            for node in _tables(nodes):
+            for node in _objects(nodes):
                 read_positions(node)
     for name, scope in (("nodes", "node"), ("links", "link"), ("edges", "link")):
         entries = result.get(name)
@@ -212,8 +213,8 @@ def adapted(
     return result
 
 
-def _tables(entries: Iterable[Any]) -> list[Fields]:
-    """Return the entries that are objects; ``parse_document`` refuses the others."""
+def _objects(entries: Iterable[Any]) -> list[Fields]:
+    """Return the entries that are JSON objects; ``parse_document`` refuses the others."""
     return [entry for entry in entries if isinstance(entry, dict)]
 
 
@@ -254,10 +255,10 @@ def _adapt_ids_and_addresses(document: Fields, notes: list[str], *, strict: bool
         if isinstance(document.get(name), list):
             links = document[name]
             break
-    _name_nodes(nodes, links, notes)
+    _normalise_ids(nodes, links, notes)
     hand_over_addresses(nodes, links)
     if not strict:
-        read_fields(_tables(nodes), notes)
+        read_fields(_objects(nodes), notes)
 
 
 def note_host_paths(network: Network, notes: list[str]) -> None:
@@ -376,7 +377,8 @@ def _adapted_entry(entry: Fields, scope: str, location: str, findings: _Findings
 def _adapted_link(entry: Fields, location: str, findings: _Findings) -> Fields:
     """Return a link with quantities as numbers and Mininet's parameters as fields of the testbed.
 
-    If the two directions of the link differ, those of the opposite direction are under BACK.
+    If the two directions of the link differ, the fields of the opposite direction are under the
+    key ``BACK`` of ``topologies.mininet.parameters``.
     """
     fields, fields_back = split_ends(entry, location)
     directions = [fields]
@@ -463,23 +465,27 @@ def _use_raw_capacity(fields: Fields) -> bool:
     return True
 
 
-def _name_nodes(nodes: list[Any], links: list[Any], notes: list[str]) -> None:
-    """Convert the ids of nodes and the ends of links to text or integers, as far as possible."""
-    node_tables = _tables(nodes)
-    link_tables = _tables(links)
-    names = [node.get("name") for node in node_tables]
+def _normalise_ids(nodes: list[Any], links: list[Any], notes: list[str]) -> None:
+    """Convert the ids of nodes and the ends of links to the form that ``parse_document`` reads.
+
+    Nodes without ids are named by ``name``. Lists, tuples and floats become text. Links that name
+    their ends by positions in the list of nodes get the ids instead.
+    """
+    node_objects = _objects(nodes)
+    link_objects = _objects(links)
+    names = [node.get("name") for node in node_objects]
     have_names = bool(names) and all(isinstance(name, str) and name for name in names)
-    if have_names and not any("id" in node for node in node_tables):
+    if have_names and not any("id" in node for node in node_objects):
         notes.append("nodes have no id and are named by their 'name'")
-        for node in node_tables:
+        for node in node_objects:
             node["id"] = node["name"]
     fields_with_id: list[tuple[Fields, str]] = []
-    for node in node_tables:
+    for node in node_objects:
         fields_with_id.append((node, "id"))
-    for link in link_tables:
+    for link in link_objects:
         fields_with_id += [(link, "source"), (link, "target")]
-    # A text such as "(0, 1)" is taken for a tuple only if all ids have this form.
-    are_tuples = bool(node_tables) and all(tuple_of_text(node.get("id")) for node in node_tables)
+    # A text such as "(0, 1)" is read as a tuple only if all ids have this form.
+    are_tuples = bool(node_objects) and all(tuple_of_text(node.get("id")) for node in node_objects)
     example: tuple[object, str] | None = None
     for fields, key in fields_with_id:
         written = fields.get(key)
@@ -491,7 +497,7 @@ def _name_nodes(nodes: list[Any], links: list[Any], notes: list[str]) -> None:
     if example is not None:
         written, text = example
         notes.append(f"ids that were no text are written as text: {written!r} is {text!r}")
-    _replace_positions(node_tables, link_tables, notes)
+    _replace_positions(node_objects, link_objects, notes)
 
 
 def _id_text(value: object, max_depth: int = 4) -> str | None:

@@ -16,6 +16,7 @@ from topologies.files.xml_tree import local
 from topologies.network import Network
 from topologies.text.json_types import JsonObject
 
+# The attribute that has all values that GraphML cannot hold, as a JSON object.
 _JSON_KEY = "json_attributes"
 _TRUTH = {"true": True, "1": True, "false": False, "0": False}
 # The types of values that are numbers.

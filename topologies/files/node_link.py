@@ -64,9 +64,10 @@ def _link_entry(link: Link, multigraph: bool) -> JsonObject:
 
 
 def _separated(attributes: Json, kind: str) -> JsonObject:
-    """Return the attributes with those that are not in the schema under ``attributes``.
+    """Return the attributes, of which all that are not in the schema are in ``attributes``.
 
-    Mininet's parameters go there too, because those of other programs may have any value.
+    Attributes with the names of Mininet's parameters are in ``attributes`` too, because a network
+    of another program may have any value under such a name.
 
     Args:
         attributes: The attributes of the graph, of a node or of a link.

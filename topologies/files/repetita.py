@@ -12,6 +12,7 @@ import math
 from topologies.errors import TopologyError
 from topologies.text.json_types import JsonObject
 
+# The headings of the columns of nodes and of links.
 _NODE_HEAD = "label x y"
 _LINK_HEAD = "label src dest weight bw delay"
 # The number of each line that is not empty, and its words.

@@ -14,6 +14,7 @@ from importlib.resources import files
 from topologies.errors import TopologyError
 from topologies.text.json_types import Json, JsonObject
 
+# The end of the names of schema files.
 SUFFIX = ".schema.json"
 
 
@@ -54,8 +55,8 @@ def unknown_keys(
 ) -> Iterator[tuple[str, str, Json]]:
     """Yield the keys of a value that are not in its schema, in the order of the document.
 
-    Of several schemas in ``anyOf``, the one is used that fits the type of the value and has most of
-    its keys.
+    If ``anyOf`` has several schemas for the type of the value, the schema with the largest number
+    of the value's keys is used.
 
     Args:
         value: The document, or a part of it.

@@ -4,8 +4,11 @@ import ipaddress
 import re
 from typing import NamedTuple
 
+# What may stand before the name of a program.
 _PATH = r"(?:sudo\s+)?(?:/usr)?(?:/sbin/|/bin/)?"
+# An IPv4 address, with or without a prefix length.
 _ADDRESS = r"(?P<address>\d+(?:\.\d+){3}(?:/\d+)?)"
+# The forms of ifconfig and ip that set one address and do nothing else.
 _IFCONFIG = re.compile(
     rf"{_PATH}ifconfig\s+(?P<interface>\S+)\s+(?:inet\s+)?{_ADDRESS}"
     r"(?:\s+(?:netmask\s+(?P<netmask>[\d.]+)|broadcast\s+[\d.]+|up))*"
@@ -14,6 +17,7 @@ _IP_ADDRESS = re.compile(
     rf"{_PATH}ip\s+(?:-4\s+)?(?:a|addr|address)\s+(?:add|replace)\s+(?:local\s+)?{_ADDRESS}"
     r"(?:\s+(?:brd|broadcast)\s+\S+)?\s+dev\s+(?P<interface>\S+)"
 )
+# Separates the commands of a line.
 _SEPARATOR = re.compile(r"\s*(?:;|&&|\n)\s*")
 
 

@@ -20,7 +20,7 @@ from topologies.network import LinkId, Network
 
 # Maximum number of moves that are tried.
 MOVES = 10_000
-# Bound of the time: the number of moves times the number of trees and links, which a move examines.
+# Maximum of moves * (trees + links), which bounds the time. A move examines all trees and links.
 WORK = 20_000_000
 # Moves reduce the sum of this power of the loads. The power is high, so that the sum depends mostly
 # on the most loaded links.
@@ -205,13 +205,26 @@ class BalancedTrees:
                 yield path
 
     def _move_transfers(self, key: Key, path: list[int], transfers: int) -> None:
-        """Add a number of transfers, which may be negative, to a path and the nodes inside it."""
+        """Change the loads of a path's links, and the counts of the nodes after its first node.
+
+        The count of the first node stays the same, because its sources only take another path.
+
+        Args:
+            key: The tree.
+            path: The path, as indices of links.
+            transfers: Number of transfers that are added; negative if they are removed.
+        """
         self._add_load(path, transfers)
         nodes = {self._network.links[index].source: transfers for index in path[1:]}
         self._through[key].update(nodes)
 
     def _cost(self, index: int, transfers: int) -> float:
-        """Return the change of the power of a link's load if it carries more transfers."""
+        """Return the change of the load of a link to the power POWER if it carries more transfers.
+
+        Args:
+            index: Index of the link.
+            transfers: Number of additional transfers, negative for fewer.
+        """
         old_load = self._load[index]
         new_load = old_load + transfers * self._load_per_transfer[index]
         return new_load**POWER - old_load**POWER

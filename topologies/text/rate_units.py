@@ -4,6 +4,7 @@ import re
 
 _PREFIXES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
 _PREFIXES |= {"kilo": 1e3, "mega": 1e6, "giga": 1e9, "tera": 1e12}
+# The prefixes of a unit, and the forms of a rate such as 10Mbit/s or 1GBps.
 _PREFIX = "(?P<prefix>k|m|g|t|kilo|mega|giga|tera|)"
 _RATE = re.compile(
     rf"{_PREFIX}(?P<what>bit|bits|b|byte|bytes)(?P<rate>persec|persecond|pers|/s|/sec|/second|ps|)"

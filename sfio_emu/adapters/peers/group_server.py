@@ -33,6 +33,7 @@ from sfio_emu.adapters.local_users import is_foreign_user
 from sfio_emu.adapters.sockets import family_of, watch_peer
 from sfio_emu.errors import PeerError, UsageError, whole_number
 
+# The beginning of each frame; the digit is the version of the protocol.
 MAGIC = b"SFG2"
 
 # The header of a frame: magic, kind, rank (-1: none), size of the payload.
@@ -44,6 +45,7 @@ HELLO = struct.Struct("!IQ")
 # The payload of ADDED, and the beginning of that of ADD.
 AMOUNT = struct.Struct("!q")
 
+# The maximum size of a payload, and of a group. They limit the memory in use.
 MAX_ITEM_BYTES = 256 << 20
 MAX_RANKS = 1 << 16
 

@@ -74,10 +74,10 @@ def start_agent(
 
 
 def _run_agent(
-    role: Role, sockets: NodeSockets, nodes: tuple[str, ...], messages: MessageSet, port: Connection
+    role: Role, sockets: NodeSockets, nodes: tuple[str, ...], messages: MessageSet, pipe: Connection
 ) -> None:
     agent = Receiver if role == "receiver" else Sender
-    agent(sockets, nodes, messages).run(port)
+    agent(sockets, nodes, messages).run(pipe)
 
 
 def kill_agent(machine: MachineState, name: str) -> None:

@@ -16,10 +16,10 @@ from testbed.model.progress import Progress, ReportProgress
 from testbed.model.wiring import Wiring, wire
 from topologies import LinkId, reverse_of
 
-# The last acknowledgements pass before counters are read. On a busy machine this takes longer, but
-# at most the second time.
+# Before counters are read, the last acknowledgements need this time to arrive. On a busy machine
+# they need longer; after the second time, counters are read in any case.
 _QUIET_S = 0.1
-_MAX_UNREST_S = 3.0
+_MAX_SETTLING_S = 3.0
 # Large packets let a user-space switch carry a complete time frame. On a slow link, a packet must
 # not take so long that an acknowledgement behind it exceeds TCP's first time-out, 0.2 s.
 _MAX_MTU_BYTES = 9000
@@ -69,9 +69,9 @@ def run_on(
 def _measured(platform: Platform, plan: BulkPlan, run: BulkRun) -> BulkMeasurements:
     """Calibrate, run, read the counters, and calibrate again."""
     first_goodput = run.calibrate()
-    counters_before = _counters_at_rest(platform)
+    counters_before = _counters_without_traffic(platform)
     measured = run.carry_out(first_goodput)
-    links = _counted_since(counters_before, _counters_at_rest(platform))
+    links = _counted_since(counters_before, _counters_without_traffic(platform))
     goodput = first_goodput
     if measured.failure is None:
         goodput = run.calibrate_again(first_goodput)
@@ -90,12 +90,12 @@ def _measured(platform: Platform, plan: BulkPlan, run: BulkRun) -> BulkMeasureme
     )
 
 
-def _counters_at_rest(platform: Platform) -> Counters:
-    """Return the links' counters when no packet has moved for a while.
+def _counters_without_traffic(platform: Platform) -> Counters:
+    """Return the links' counters as soon as they have stopped changing.
 
     A packet in transit has been counted where it left, but not where it will arrive.
     """
-    until_s = time.monotonic() + _MAX_UNREST_S
+    until_s = time.monotonic() + _MAX_SETTLING_S
     time.sleep(_QUIET_S)
     counters = platform.network.link_counters()
     before = None

@@ -28,7 +28,9 @@ from testbed.bulk.messages import (
     Ready,
 )
 
+# The maximum number of bytes of one system call.
 _READ_BYTES = 1 << 18
+# The maximum number of connections that wait to be accepted by one listening socket.
 _BACKLOG = 1024
 
 
@@ -57,21 +59,21 @@ class Receiver:
         self._inbox = Inbox({n: messages.payloads.checksum(n) for n in self._numbers})
         self._buffer = memoryview(bytearray(_READ_BYTES))
 
-    def run(self, port: Connection) -> None:
+    def run(self, pipe: Connection) -> None:
         """Receive messages and execute orders until the pipe is closed (EOFError)."""
         for node, part in self._listeners:
             self._listen(node, BULK_PORT + part)
-        self._poll.register(port.fileno(), select.EPOLLIN)
-        port.send(Ready())
+        self._poll.register(pipe.fileno(), select.EPOLLIN)
+        pipe.send(Ready())
         while True:
             for file, _ in self._poll.poll():
                 if file in self._readers:
-                    self._read(file, port)
+                    self._read(file, pipe)
                 elif file in self._listening:
                     self._accept(self._listening[file])
                 else:
-                    port.recv()
-                    port.send(self._counted())
+                    pipe.recv()
+                    pipe.send(self._counted())
 
     def _listen(self, node: str, tcp_port: int) -> None:
         sock = self._sockets.open(node, socket.AF_INET, socket.SOCK_STREAM)
@@ -97,7 +99,7 @@ class Receiver:
                 self._readers[sock.fileno()] = (sock, MessageReader())
                 self._poll.register(sock.fileno(), select.EPOLLIN)
 
-    def _read(self, file: int, port: Connection) -> None:
+    def _read(self, file: int, pipe: Connection) -> None:
         """Read from a connection; it is closed if it ended or sent no message."""
         sock, reader = self._readers[file]
         try:
@@ -107,7 +109,7 @@ class Receiver:
                     # A delayed acknowledgement would find the circuit removed, and the sender
                     # would retransmit.
                     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
-                    self._arrived(event, port)
+                    self._arrived(event, pipe)
                 elif self._messages.store is not None:
                     self._store(event)
         except BlockingIOError:
@@ -119,14 +121,14 @@ class Receiver:
             del self._readers[file]
             sock.close()
 
-    def _arrived(self, event: MessageArrived, port: Connection) -> None:
+    def _arrived(self, event: MessageArrived, pipe: Connection) -> None:
         """Deliver and report a message."""
         number = event.header.transfer
         at_s = time.monotonic()
         if self._inbox.take(event):
             self._complete(number)
         intact = self._inbox.has(number)
-        port.send(
+        pipe.send(
             MessageDone(transfer=number, attempt=event.header.attempt, intact=intact, at_s=at_s)
         )
 

@@ -378,7 +378,7 @@ def require_room_for_acknowledgements(plan: BulkPlan, mtu: int) -> None:
     packet_bytes = mtu + ETHERNET_BYTES
     for forward, forward_bps in data_bps.items():
         link = reverse_of(forward)
-        # A link without a way back is refused when the rules of acknowledgements are made.
+        # A link without a reverse link is refused when the rules of acknowledgements are created.
         rate_bps = plan.rates_bps.get(link, forward_bps)
         acknowledged_bps = forward_bps * HEADERS_BYTES / 2 / packet_bytes
         own_bps = data_bps.get(link, 0.0) * packet_bytes / (packet_bytes + HEADERS_BYTES)

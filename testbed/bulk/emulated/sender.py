@@ -29,8 +29,9 @@ from testbed.bulk.messages import (
 from testbed.bulk.plan import Ends
 from testbed.errors import CapabilityError
 
+# The maximum number of bytes of one system call.
 _WRITE_BYTES = 1 << 17
-# A connection without answer begins again after this time.
+# A connection that is not established after this time is opened again.
 _CONNECT_AGAIN_S = 4.0
 # The number of connections that are opened at the same time.
 _CONNECT_AT_ONCE = 64
@@ -86,29 +87,29 @@ class Sender:
         self._by_ends: dict[Ends, _Outgoing] = {}
         self._by_file: dict[int, _Outgoing] = {}
 
-    def run(self, port: Connection) -> None:
+    def run(self, pipe: Connection) -> None:
         """Establish the connections, and execute orders until the pipe is closed (EOFError).
 
         Raises:
             CapabilityError: A connection is refused, or not established in time.
         """
-        self._poll.register(port.fileno(), select.EPOLLIN)
+        self._poll.register(pipe.fileno(), select.EPOLLIN)
         self._connect_all()
-        port.send(Ready())
+        pipe.send(Ready())
         while True:
             for file, _ in self._poll.poll():
-                if file == port.fileno():
-                    self._execute(port)
+                if file == pipe.fileno():
+                    self._execute(pipe)
                 else:
-                    self._write(self._by_file[file], port)
+                    self._write(self._by_file[file], pipe)
 
-    def _execute(self, port: Connection) -> None:
-        order = port.recv()
+    def _execute(self, pipe: Connection) -> None:
+        order = pipe.recv()
         if isinstance(order, Send):
             for number, attempt in order.messages:
                 self._send(number, attempt)
         else:
-            port.send(self._counted())
+            pipe.send(self._counted())
 
     def _counted(self) -> Counted:
         first_message: dict[Ends, int] = {}
@@ -123,7 +124,7 @@ class Sender:
         """Establish the persistent connections.
 
         Only some are opened at the same time, because switches cannot look up a thousand first
-        packets at once. A connection without answer after some seconds begins again from another
+        packets at once. A connection without answer after some seconds is opened again, from another
         port. A switch may remember a wrong decision about its first packet for longer than TCP
         repeats it.
         """
@@ -139,7 +140,7 @@ class Sender:
                     )
 
     def _connect_some(self, connections: Sequence[Ends]) -> list[Ends]:
-        """Establish connections; close and return those without answer in time."""
+        """Establish connections. Close those without answer in time, and return their ends."""
         poll = select.epoll()
         missing = {}
         for ends in connections:
@@ -209,7 +210,7 @@ class Sender:
             self._poll.unregister(outgoing.sock.fileno())
         outgoing.sock.close()
 
-    def _write(self, outgoing: _Outgoing, port: Connection) -> None:
+    def _write(self, outgoing: _Outgoing, pipe: Connection) -> None:
         """Send as much of the next message as the socket accepts."""
         message = outgoing.waiting[0]
         pieces = message.pieces
@@ -227,7 +228,7 @@ class Sender:
         except OSError:
             self._stop_watching(outgoing)
             outgoing.waiting.clear()
-            port.send(ConnectionBroke(transfer=message.number, attempt=message.attempt))
+            pipe.send(ConnectionBroke(transfer=message.number, attempt=message.attempt))
             return
         outgoing.waiting.popleft()
         if not outgoing.waiting:

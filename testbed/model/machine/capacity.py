@@ -15,6 +15,7 @@ from topologies.text.json_types import JsonObject
 
 # Link rate if the machine can carry it or has not been calibrated.
 USUAL_RATE_BPS = 20e6
+# No lower rate is chosen, even if the machine cannot carry it.
 MIN_RATE_BPS = 1e6
 # The fraction of the measured load that a run may use. The rest is needed to change circuits and
 # to coordinate the hosts.
@@ -64,8 +65,8 @@ def busy_links(lengths: Sequence[int], frames: float) -> float:
 def rate_for(carried: MachineCapacity | None, busy: float) -> float:
     """Return the rate of every link in bits per second.
 
-    It is the usual rate, or if the machine cannot carry it the largest 1, 2 or 5 times a power of
-    ten that it can carry.
+    It is the usual rate if the machine can carry it. Otherwise it is the largest 1, 2 or 5 times a
+    power of ten that the machine can carry, but at least MIN_RATE_BPS.
 
     Args:
         carried: The load that the machine can carry, or None if it was not measured.

@@ -37,6 +37,7 @@ _NO_UNIT = {"": 1.0}
 # A rate in bytes per second is refused, because the small letter stands for bits.
 _BYTES_PER_SECOND = re.compile("B(ps)?$")
 
+# The longest duration that can be requested.
 DAY_S = 86_400.0
 # JSON numbers represent every integer up to this one exactly.
 MAX_SEED = 2**53 - 1
@@ -213,8 +214,8 @@ diameters = whole(2, 10**6)
 blocks = replace(whole(100, 10_000_000), metavar=None)
 block_packets = whole(1, 254)
 fixed_block = whole(1, 255)
-# RaptorQ takes at most so many source packets (RFC 6330). The code refuses what is too many for
-# Reed-Solomon.
+# The maximum number of source packets of RaptorQ (RFC 6330). Reed-Solomon accepts fewer; its code
+# checks this.
 large_block_packets = whole(1, 56_403)
 job_nodes = whole(1, 32)
 packets_of_slack = whole(0, 8)

@@ -238,7 +238,10 @@ def _solve(links: LinkArrays, source: int, sink: int, *, compiled: bool) -> Fina
 
 
 class _Recursion:
-    """The links whose load is final so far, and the solvers, which must be told of them."""
+    """State of the recursion: the links whose load is final, and the solvers.
+
+    Each link whose load becomes final is removed from the networks of both solvers.
+    """
 
     def __init__(self, links: LinkArrays) -> None:
         self._links = links

@@ -21,10 +21,10 @@ def flow_bound(network: Network, pairs: Sequence[tuple[str, str]], load: float) 
     link of the smallest capacity. A schedule carries one message at a time over such a link. If all
     capacities are equal, the unit is a time frame.
 
-    The links of each host, and the links that all messages must cross, give a bound at once. If
-    ``load`` is above that bound and the network is not too large, the prices of a linear programme
-    give the best possible bound. The checker of routed demands computes each bound from its prices
-    alone.
+    The capacity of each host's links, and the capacity of the links between switches, give bounds
+    at once. If ``load`` is above these bounds and the network is not too large, the dual variables
+    ("prices") of a linear programme give the best possible bound. ``price_bound``, which also
+    checks routed demands, computes the bound from the prices alone.
 
     Args:
         network: The network.
@@ -69,7 +69,10 @@ def _host_bounds(
 
 
 def _core_bounds(network: Network, demands: Sequence[Demand], unit: float) -> Iterator[float]:
-    """Yield the bounds from equal prices on all links between switches, and on the slowest ones.
+    """Yield two bounds from prices of the links (see ``price_bound``).
+
+    The first bound has the price 1 for all links between switches, the second one for the slowest
+    of them. All other links have the price 0.
 
     Args:
         network: The network.

@@ -20,6 +20,7 @@ from testbed.routing.methods import ROUTINGS, routing_method
 from topologies import TopologyError, nearest
 from topologies.registry import PluginError, Registry, function_check
 
+# The largest number of paths of a pair that can be requested.
 MAX_PATHS = 1000
 
 # Default number of paths per pair, as in Kumar et al. 2018.

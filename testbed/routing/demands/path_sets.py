@@ -45,6 +45,7 @@ PROVED = 1e-5
 # How fast used links become long: epsilon of the multiplicative weights, as in Kumar et al. 2018.
 EAGERNESS = 0.1
 
+# The construction ends at this number of trees, even if their shares do not sum to 1.
 MAX_TREES = 500
 
 # Seed of the trees of ``smore_route``, which has no seed parameter.

@@ -39,7 +39,7 @@ from testbed.routing.redundancy.coding import Coding
 from testbed.routing.redundancy.least_fec import SHARE_CAP, overhead
 from testbed.routing.redundancy.route_ror import route_breakdown
 
-# A larger share is everything: not even one label of a stream would take another path.
+# A larger share counts as 1, because the other paths would not get even one of the labels.
 WHOLE = 1 - 1 / LABELS
 
 # Number of block sizes in the table; larger ones are computed one by one.
@@ -55,7 +55,7 @@ TANGENTS = (
     *(0.72, 0.8, 0.87, 0.92, 0.955, 0.975, 0.99, 0.997),
 )
 
-# Cost of a unit of share besides its redundancy, which prevents circulations.
+# Additional cost per unit of share. It makes longer paths and circulations more expensive.
 SHORTER = 1e-6
 
 
@@ -228,7 +228,8 @@ def least_ror_demands(
         The routing, or None if no routing stays within the maximum.
 
     Raises:
-        UndecidedError: The solver fails, or calls a problem infeasible whose numbers are far apart.
+        UndecidedError: The solver fails, or reports that no routing exists although rates and
+            capacities are so different that this may be a rounding error.
     """
     programme = _LeastRorProgramme(matrix, forced, tolerance)
     return programme.solve(most_utilisation)
@@ -326,10 +327,11 @@ def segments(tolerance: float) -> tuple[FloatArray, FloatArray]:
     Returns:
         The widths of the segments, from share 0 to SHARE_CAP, and their slopes.
     """
-    touch = np.array([tolerance, *(share for share in TANGENTS if share > tolerance)])
-    slope = (1 - tolerance) / (1 - touch) ** 2
-    height_at_zero = (1 - tolerance) / (1 - touch) - 1 - slope * touch
+    # Shares at which the tangents touch the curve.
+    tangent_share = np.array([tolerance, *(share for share in TANGENTS if share > tolerance)])
+    slope = (1 - tolerance) / (1 - tangent_share) ** 2
+    height_at_zero = (1 - tolerance) / (1 - tangent_share) - 1 - slope * tangent_share
     # Shares at which neighbouring tangents intersect.
-    meet = (height_at_zero[:-1] - height_at_zero[1:]) / (slope[1:] - slope[:-1])
-    widths = np.diff([0.0, tolerance, *meet, SHARE_CAP])
+    intersection = (height_at_zero[:-1] - height_at_zero[1:]) / (slope[1:] - slope[:-1])
+    widths = np.diff([0.0, tolerance, *intersection, SHARE_CAP])
     return widths, np.concatenate([[0.0], slope])

@@ -18,7 +18,7 @@ Cuts = dict[int, list[Interval]]
 _DIRECTIONS = 3
 _SWEEPS = 150
 
-# The drawings are made orthogonal to each other once in so many iterations.
+# The drawings are made orthogonal to each other once in this number of iterations.
 _ORTHOGONAL_EVERY = 5
 
 
@@ -26,7 +26,7 @@ class IntervalSearch:
     """The label intervals of an acyclic flow, and the orders in which nodes distribute labels.
 
     Each node distributes the labels that reach it, in ascending order, over its outgoing links, one
-    link after another. Intervals stay whole if links that meet again later are neighbours.
+    link after another. Intervals are not divided if links that meet again later are neighbours.
     Therefore the order of each node's outgoing links decides the number of intervals. A change of
     one node's order affects labels downstream of that node only.
 

@@ -1,9 +1,10 @@
-"""The way from a split route to a label split.
+"""Conversion of a split route to a label split.
 
 There are four steps:
 
-1. Round 65,536 r(l) to integers that still conserve flow.
-2. Order each node's outgoing links so that intervals of labels stay whole.
+1. Round the number of labels of each link, 65,536 times its load, to integers that still conserve
+   flow.
+2. Order each node's outgoing links so that few intervals of labels are divided.
 3. Read off the path of each range of labels.
 4. Merge ranges of one or two labels, which rounding leaves over, with their neighbours.
 """
@@ -106,16 +107,16 @@ def _read_paths(route: SplitRoute, cuts: Cuts) -> list[LabelPath]:
     """Return the path of each range of labels; adjacent ranges on one path are merged."""
     network = route.network
     # The labels at which any link's interval begins or ends.
-    edges = {0, LABELS}
+    boundaries = {0, LABELS}
     # The intervals at each node: first label, end, and the link that they take.
     at_node: dict[str, list[tuple[int, int, int]]] = {}
     for link, intervals in cuts.items():
         links_at_node = at_node.setdefault(network.links[link].source, [])
         for start, stop in intervals:
-            edges |= {start, stop}
+            boundaries |= {start, stop}
             links_at_node.append((start, stop, link))
     paths: list[LabelPath] = []
-    for start, stop in itertools.pairwise(sorted(edges)):
+    for start, stop in itertools.pairwise(sorted(boundaries)):
         node = route.source
         links = []
         while node != route.sink:
@@ -253,7 +254,7 @@ def paths_split(
 def interval_groups(split: LabelSplit) -> tuple[tuple[tuple[Interval, ...], int], ...]:
     """Return the distinct sets of label intervals, with the number of links that carry each.
 
-    Links that carry everything are omitted.
+    Links that carry all labels are omitted.
     """
     groups = Counter(split.intervals(i) for i in split.loaded if split.load(i) < 1)
     return tuple(groups.items())
@@ -351,7 +352,8 @@ def _arcs_with_reuse(
 ) -> list[_Arc]:
     """Return the arcs of ``two_paths``: two for each node and link, the second one expensive.
 
-    Node n of the network is an arc from n to ``nodes`` + n, so that its use has a cost.
+    In the flow problem, node n of the network is an arc from n to n + (number of nodes), so that
+    its use has a cost.
     """
     nodes = len(network.nodes)
     # A shared node costs more than all links of two paths, and a shared cable more than all nodes.

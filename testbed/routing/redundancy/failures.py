@@ -24,8 +24,8 @@ def failure_loss(route: SplitRoute, failed: Iterable[int]) -> Fraction:
     """Return the exact share of the flow that is lost while links are down.
 
     This is the hop-by-hop proportional model: a node forwards each packet at random, in the
-    proportions of its outgoing loads, whether or not those links work. The flow is traversed once,
-    in its order.
+    proportions of its outgoing loads, whether or not those links work. Nodes are visited in the
+    order of the flow, from the source to the sink.
 
     Args:
         route: The route.

@@ -34,6 +34,7 @@ _FIRST_TANGENTS = (0.2, 0.35, 0.5, 0.7)
 # A tangent is added if the model is below the overhead by more than this.
 _TANGENT_ERROR = 1e-7
 
+# The maximum number of linear programmes. Each one has more tangents than the previous one.
 _MAX_ROUNDS = 60
 
 

@@ -33,7 +33,7 @@ def route_ror(route: SplitRoute, coding: Coding) -> JsonObject:
     The keys are:
 
     - ``ror``: the ROR, None if it is infinite;
-    - ``ror_of_others``: the ROR without the links that carry everything, as equation 23 is printed;
+    - ``ror_of_others``: the ROR without links that carry the complete flow (equation 23);
     - ``infinite_links``: the names of these links;
     - ``loaded_links``: number of links with a load;
     - ``counted_links``: number of links whose load is at least the tolerance;
@@ -152,8 +152,8 @@ def pair_ror(route: SplitRoute, coding: Coding) -> PairRor:
 def _overhead_of_loss(coding: Coding) -> Callable[[float], float]:
     """Return a function from a loss p to FEC_p / FEC_t - 1.
 
-    The function returns 0 for a loss below the tolerance, and for the loss of everything, which
-    callers count separately.
+    The function returns 0 for a loss below the tolerance. It also returns 0 for the loss of the
+    complete flow, which callers count separately.
     """
     tolerance = coding.tolerance
     source_packets = coding.source_packets
@@ -208,7 +208,7 @@ def longest_block_over_rs_limit(terms: RorBreakdown) -> int | None:
 def ror_by_tolerance(
     route: SplitRoute, tolerances: Sequence[float], m: int, der: float, *, large_blocks: bool
 ) -> list[float]:
-    """Return the ROR of a route at each tolerance, without the links that carry everything.
+    """Return the ROR of a route at each tolerance, without the links that carry the complete flow.
 
     The block size of each load is computed only once. The results are floats that equal
     ``ror_of_others`` of ``route_ror`` up to rounding.

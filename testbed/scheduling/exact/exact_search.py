@@ -19,8 +19,8 @@ from testbed.scheduling.exact import full_simultaneities as fs
 class ExactOptions:
     """The optimisations of the search.
 
-    Each can be switched off; this changes the time, but not what is found to exist. The first three
-    are from the thesis.
+    Each can be switched off; this changes the duration of the search, but not its result. The first
+    three are from the thesis.
 
     Attributes:
         teams: How full teams are found.
@@ -31,7 +31,8 @@ class ExactOptions:
         remembered: Remaining traffic that was searched without success is not searched again.
         scarce_first: Split a category by a transfer of the required link with the fewest
             candidates.
-        restarts: Begin again elsewhere when the search is stuck; needs ``scarce_first``.
+        restarts: Restart with other, random choices when the search makes no progress; needs
+            ``scarce_first``.
     """
 
     teams: fs.TeamSearch = fs.SKELETON
@@ -175,7 +176,7 @@ class _Tree:
         count: Counter of categories.
         rng: Random generator of the restarts.
         length: Number of frames of the schedules.
-        dead: Remaining traffic and remaining frames that were searched without success.
+        dead: Pairs of remaining traffic and number of remaining frames that have no schedule.
         stop_at: Number of categories at which this attempt ends.
         attempts: Number of earlier attempts.
     """

@@ -1,8 +1,14 @@
-"""Full simultaneities by fission of categories.
+"""Search for full simultaneities and full teams by splitting categories.
 
-Each full simultaneity is found exactly once, and the categories that are examined are counted.
-Full teams are full simultaneities that use every bottleneck. They are first found over the skeleton
-and then completed.
+A simultaneity is a set of transfers of which no two share a link. It is full if no transfer can be
+added. A category is the set of all simultaneities that contain certain transfers (the includer) and
+exclude others (the excluder). The other transfers, which do not share a link with the includer, are
+the depot. A category is split in two by a transfer of the depot, which one half includes and the
+other excludes. In this way, each full simultaneity is found exactly once. Categories are counted.
+
+A full team is a full simultaneity that uses every bottleneck. Teams are searched in two steps:
+first among the transfers over bottlenecks (the skeleton), then each result is completed with the
+other transfers.
 
 Source: Gabrielyan 2007, sections 3.5 (includer, depot, excluder; blank and idle categories) and 3.6
 (Table 1), equation 4.
@@ -15,7 +21,7 @@ from operator import or_
 
 from testbed.errors import InputError
 
-# ``expired`` is called once for this number of categories. It must be a power of two.
+# ``CategoryCount.expired`` is called once for this number of categories. It must be a power of two.
 _CATEGORIES_PER_CLOCK_CALL = 256
 
 

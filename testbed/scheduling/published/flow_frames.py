@@ -52,7 +52,7 @@ def flow_frames(
         traffic: The traffic.
         seed: Seed of the search for frames.
         time_limit_s: Time limit in seconds. The programmes use at most half of it.
-        now: A clock in seconds; None limits the programmes to ROUNDS.
+        now: A clock in seconds. None: the time is not limited, only the programmes (ROUNDS).
     """
     paths = traffic.paths()
     rng = random.Random(f"flow frames {seed}")

@@ -3,8 +3,8 @@
 FLASH balances the messages within groups of senders, and then rotates between the groups, one stage
 after another. Its groups are servers with several processors; here a group is the senders, or the
 receivers, of one switch. In stage k, group g sends to group g + k only. Within a stage every sender
-goes round the receivers, beginning with its own number, so that all carry equal parts. A stage
-begins when the previous one has ended. There is no search, so the method is fast.
+sends to the receivers in turn, beginning with its own number, so that all receive equally often. A
+stage begins when the previous one has ended. There is no search, so the method is fast.
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,9 @@ def two_level(
 def _groups(traffic: Traffic, paths: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
     """Return the group of each transfer's sender, and of its receiver.
 
-    Both are numbered alike. A group is a switch, or the sender or receiver itself.
+    If the traffic names its switches, a group is a switch, with the number that the traffic gives
+    it. Otherwise each sender and each receiver is a group. Senders and receivers are then numbered
+    separately, in the order of their first transfers.
     """
     if traffic.first_node is not None and traffic.last_node is not None:
         return traffic.first_node.tolist(), traffic.last_node.tolist()

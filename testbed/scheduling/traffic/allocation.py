@@ -16,6 +16,7 @@ from topologies.swiss_t1 import NODES_PER_SWITCH, SWITCHES, bottleneck_loads
 # Number of nodes of each switch.
 Counts = tuple[int, ...]
 
+# No node is occupied.
 NOTHING: Counts = (0,) * SWITCHES
 
 # A number above every bottleneck load; these are at most 256.

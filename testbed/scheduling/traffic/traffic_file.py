@@ -177,7 +177,7 @@ def parse_frames(document: object, traffic: Traffic, where: str) -> Schedule:
         where: The text with which messages begin.
 
     Raises:
-        InputError: The frames are invalid. The message says which transfer is missing, there twice
+        InputError: The frames are invalid. The message says which transfer is missing, listed twice
             or in conflict.
     """
     frames = document.get("frames") if isinstance(document, Mapping) else None

@@ -20,6 +20,7 @@ from testbed.bulk.plan import BulkPlan, Pair
 from testbed.errors import TestbedError
 from testbed.striping.placement import file_host
 
+# The bytes that are read at once from the pipe that wakes the thread.
 _PIPE_BYTES = 4096
 
 

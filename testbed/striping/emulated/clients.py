@@ -28,10 +28,12 @@ from testbed.striping.oracle import Bytes, data_of
 from testbed.striping.plan import StripingPlan
 from topologies import JsonObject
 
+# The time limit for joining the group of all clients.
 _JOIN_S = 30.0
 # A rehearsal writes and reads this number of blocks, and about this number of bytes in all.
 _REHEARSED_BLOCKS = 300
 _REHEARSED_BYTES = 60_000
+# The counters of the library that the record of an operation contains.
 _COUNTERS = ("messages", "fragments", "requests", "disk_calls")
 
 
@@ -62,7 +64,8 @@ class Client:
         blocks: Its blocks.
         data: The content of its blocks, in their order.
         reach: How it reaches the listeners.
-        turns: Creates the order of its transfers. None: all begin at the same time.
+        turns: Creates the object that orders its transfers to and from I/O nodes. None: all
+            transfers begin at the same time.
         settings: Settings of the library.
         sockets: Its sockets, by I/O node.
         file: The file, if it is open.
@@ -210,7 +213,7 @@ def all_at_once(
     start = threading.Barrier(len(clients) + 1)
     began_s = 0.0
 
-    def live(client: Client) -> None:
+    def run(client: Client) -> None:
         client.error = None
         start.wait()
         try:
@@ -222,7 +225,7 @@ def all_at_once(
                 client.leave()
         client.done_s = time.monotonic() - began_s
 
-    threads = [threading.Thread(target=live, args=(client,), daemon=True) for client in clients]
+    threads = [threading.Thread(target=run, args=(client,), daemon=True) for client in clients]
     for thread in threads:
         thread.start()
     # The barrier opens after this assignment, so that all threads see it.
@@ -257,7 +260,7 @@ def build_clients(
         plan: The plan.
         content: The content of the file.
         reach: How clients reach the listeners.
-        turns: Creates the order of a client's transfers.
+        turns: Creates the object that orders a client's transfers, as in ``Client.turns``.
     """
     disabled: JsonObject = dict.fromkeys(plan.options.disable, False)
     settings = replace(Settings(), **disabled)

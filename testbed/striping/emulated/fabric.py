@@ -42,21 +42,22 @@ from testbed.striping.plan import StripingPlan
 from topologies import JsonObject
 
 T = TypeVar("T")
-# Requests to several machines are sent this long before their clients begin, all at one moment of
-# this machine's clock.
+# Several machines get the request this long before their clients begin, so that all clients begin
+# at the same moment.
 _START_AHEAD_S = 0.15
-# The last acknowledgements pass before counters are read.
+# Before counters are read, the last acknowledgements need this time to arrive.
 _QUIET_S = 0.1
-# An operation with time frames or circuits fails if no transfer ends for this time.
+# An operation with time frames or circuits fails if no transfer ends for this time, or for the
+# duration of this number of messages if that is longer.
 _MIN_STALL_S = 15.0
 _STALL_MESSAGES = 50
-# The time limit of an operation, and the same in durations at the liquid throughput. The larger one
-# applies.
+# The time limit of an operation is the larger one of this time, and this number of times the
+# duration at the liquid throughput.
 _LIMIT_S = 600.0
 _LIMIT_TIMES_LIQUID = 20
 # Counts of which the sum over all machines is recorded.
 _SUMMED_FIELDS = ("bytes", "messages", "fragments", "requests", "disk_calls")
-# The position of queue drops in the counters of a link.
+# The index of the queue drops in the counters of a link.
 _QUEUE_DROPS = 2
 
 
@@ -185,7 +186,7 @@ class _Run:
             )
 
     def _shares_of_machines(self, root: Path | None) -> list[machine_ends.Share]:
-        """Return the part of each machine."""
+        """Return each machine's part of the run."""
         key = new_key()
         placement = self._plan.placement
         shares = []
@@ -392,10 +393,10 @@ class _Run:
 
 
 def worst_strain(strains: Sequence[MachineLoad]) -> MachineLoad | None:
-    """Return the worst of each figure, or None if there is no load.
+    """Return a load that has the highest value of each figure, or None if there is no load.
 
     Args:
-        strains: The loads of the machines, and of the machine that coordinates them.
+        strains: The loads of the machines with clients, and of the machine that coordinates them.
     """
     if not strains:
         return None

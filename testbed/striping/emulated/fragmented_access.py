@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sfio_emu.views.datatypes import Datatype
     from sfio_emu.views.mpi_file import MpiFile
 
+# The time limit of the ranks in seconds.
 _TIME_LIMIT_S = 90
 
 
@@ -198,7 +199,7 @@ def main(argument: str) -> None:
 
 
 def _set_view(file: MpiFile, access: FragmentedAccess, group: ProcessGroup) -> None:
-    """Let the file show this process its own bytes."""
+    """Set the view of the file to the bytes of this process."""
     from sfio_emu.views.datatypes import BYTE, contiguous, resized
 
     piece = access.piece_bytes

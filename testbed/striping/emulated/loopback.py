@@ -33,6 +33,7 @@ from testbed.striping.placement import file_host
 from testbed.striping.plan import StripingPlan
 from testbed.striping.prediction import predict
 
+# The time limit for a silent listener, and for the end of its thread.
 _TIMEOUT_S = 10.0
 
 

@@ -52,22 +52,25 @@ LANE_CLIENTS = "clients"
 # Prefix of the folder of a machine's subfiles, in its directory of temporary files.
 SUBFILES = "subfiles-"
 
+# The maximum number of connections that wait to be accepted by a listener.
 _BACKLOG = 512
+# How long the process of listeners may take to start.
 _READY_S = 20.0
 # A connection with a circuit sends at most this much ahead of its acknowledgements.
 _COORDINATED_SEND_BUFFER = 80 << 10
-# How long a listener may be silent in a run without faults. It may wait for its circuit during most
-# of an operation, or its packets may be lost in full queues.
+# How long a listener may be silent in a run without faults: with circuits, because it may wait for
+# its circuit during most of an operation; and without, because its packets may be lost in full
+# queues. It may also be silent for this number of times the duration at the liquid throughput.
 _CIRCUIT_PATIENCE_S = 120.0
 _CONGESTION_PATIENCE_S = 12.0
 _PATIENCE_TIMES_LIQUID = 4
 # The kernel accepts at most 65,000 s.
 _MAX_PATIENCE_S = 36_000.0
 # Without time frames and circuits, the data in flight to and from all listeners fits into this part
-# of the queue before the client's link, unless the windows would be too small.
+# of the queue before the client's link, unless the windows would be smaller than the minimum.
 _QUEUE_BYTES = 150_000
 _MIN_WINDOW = 20_000
-# How long a thread may run before another one gets the interpreter.
+# How long a thread may keep the interpreter while other threads wait for it.
 _SWITCH_INTERVAL_S = 0.0005
 
 
@@ -116,7 +119,7 @@ def _serve(
     key: bytes,
     coordinated: bool,
     patience_s: float,
-    port: Connection,
+    pipe: Connection,
 ) -> None:
     """Serve the folders of the nodes; the arguments are those of ``ListenerProcess``."""
     from sfio_emu.adapters.listener import LOG, Listener
@@ -130,7 +133,7 @@ def _serve(
     usual = Limits.of_process()
     limits = replace(usual, silence_s=max(usual.silence_s, patience_s))
     listener = Listener(served, key=key, limits=limits)
-    port.send(Ready())
+    pipe.send(Ready())
     listener.serve_forever()
 
 
@@ -415,7 +418,7 @@ class _MachineObjects:
         )
 
     def turns_of(self, client: Client) -> ClientTurns:
-        """Return the order of a client's transfers in coordinated operations."""
+        """Return the object that orders a client's transfers in coordinated operations."""
         plan = self.share.plan
         sinks = []
         for frame in plan.frames:

@@ -31,8 +31,9 @@ pid=$(sed -n "s/^$host //p" "$0.hosts")
 [ -n "$pid" ] || { echo "no emulated host has the address $host" >&2; exit 255; }
 exec nsenter --uts="/proc/$pid/ns/uts" mnexec -a "$pid" sh -c "exec $*"
 """
-# mpiexec looks up its own host, which no name server inside the emulated host can answer.
-_OWN_FILES = 'mount --bind "$1" /etc/hosts && shift && exec "$@"'
+# A shell script that replaces /etc/hosts by a file ($1) and runs a command ($2 ...). mpiexec looks
+# up the name of its host, and no name server can be reached from inside the emulated host.
+_WITH_HOSTS_FILE = 'mount --bind "$1" /etc/hosts && shift && exec "$@"'
 # How long mpiexec may take to end its ranks.
 _END_S = 2.0
 
@@ -92,7 +93,7 @@ def mpi_job(
         argv = mpiexec_words(mpiexec, launcher, ranks, command, prefixed=prefixed)
         with net.run_in_host(
             ranks[0].host,
-            ["unshare", "-m", "sh", "-c", _OWN_FILES, "mpiexec", str(names), *argv],
+            ["unshare", "-m", "sh", "-c", _WITH_HOSTS_FILE, "mpiexec", str(names), *argv],
             stdin=subprocess.DEVNULL,
             text=True,
             errors="replace",

@@ -15,10 +15,12 @@ from pathlib import Path
 
 from testbed.errors import CapabilityError
 
+# The mount point of the blkio controller, and its file of write rates.
 _BLKIO = Path("/sys/fs/cgroup/blkio")
 _THROTTLE = "blkio.throttle.write_bps_device"
+# How long a control group may be occupied by a child that is ending.
 _LEAVE_S = 10.0
-# An empty control group of this age belongs to no running program.
+# An empty control group that is older than this belongs to no running program.
 _STALE_S = 60.0
 
 

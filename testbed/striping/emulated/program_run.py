@@ -2,8 +2,8 @@
 
 Each process is inside its host's namespaces, and listeners serve the subfiles. Over several
 machines, each rank and each listener is on the machine of its host, and all ranks are one group.
-Ranks find the group and the listeners in their environment. If one fails, the others are ended.
-Nothing remains.
+Environment variables tell the ranks the addresses of the group and the listeners. If one rank
+fails, the others are ended. All processes end with the program.
 """
 
 import contextlib
@@ -40,6 +40,7 @@ from testbed.striping.emulated.machine_ends import LISTENER_PORT, ListenerProces
 from testbed.striping.placement import Placement, file_host
 from topologies import Json
 
+# The time limit of a connection to the coordinator of the group.
 _JOIN_S = 30.0
 
 
@@ -253,7 +254,7 @@ class ProgramNetwork(FromParts):
         return [request.result() for request in requests]
 
     def places(self) -> tuple[Place, ...]:
-        """Return the place of each rank."""
+        """Return the emulated host and the environment of each rank."""
         environments = []
         for node in self.placement.compute:
             environments.append(self._surroundings[self.platform.machine_of(node)])
@@ -262,7 +263,9 @@ class ProgramNetwork(FromParts):
     def run(
         self, command: Sequence[str], *, prefixed: bool = False, time_limit_s: float | None = None
     ) -> ProgramEnd:
-        """Run the command once per rank, in this directory, until all have ended or one has failed.
+        """Run the command once per rank until all have ended, or one has failed.
+
+        The ranks have the working directory of this process.
 
         Args:
             command: The command line.
@@ -326,13 +329,13 @@ def places_of(
     timeout_s: float,
     environments: Sequence[Mapping[str, str]],
 ) -> tuple[Place, ...]:
-    """Return the place of each rank.
+    """Return the emulated host and the environment of each rank.
 
     Args:
         wiring: The emulated hosts.
         placement: The compute and the I/O nodes.
         timeout_s: How long ranks wait for a silent listener.
-        environments: The variables of each rank in addition to those of its place.
+        environments: Further environment variables of each rank.
     """
     listeners = []
     for name, node in placement.names.items():

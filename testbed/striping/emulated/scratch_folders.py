@@ -17,8 +17,9 @@ from pathlib import Path
 
 from testbed.errors import InputError
 
+# The beginning of the names of these folders.
 PREFIX = ".subfiles-"
-# A folder of this age may be about to be locked.
+# A folder that is younger than this is not removed, because its process may not have locked it yet.
 JUST_MADE_S = 60.0
 
 
@@ -86,7 +87,12 @@ def _ended_by_exceptions() -> Iterator[None]:
 
 
 def _remove_abandoned(parent: Path, before_s: float) -> None:
-    """Remove folders that no process has locked and that were last changed before this time."""
+    """Remove folders that no process has locked.
+
+    Args:
+        parent: The directory of the folders.
+        before_s: The time (Unix) before which they were last changed.
+    """
     for folder in parent.glob(f"{PREFIX}*"):
         # The folder may have been removed, it may be locked, or the file system has no locks.
         with suppress(OSError):
