@@ -31,7 +31,7 @@ TRAILER_BYTES = _TRAILER.size
 OVERHEAD_BYTES = HEADER_BYTES + TRAILER_BYTES
 # The header has one byte for the attempt.
 MAX_ATTEMPTS = 255
-# The distance in bytes between the windows of successive messages (see ``Payloads``). It is a prime,
+# Distance in bytes between the windows of successive messages (see ``Payloads``). It is a prime,
 # so that many messages have different windows.
 _WINDOW_STEP = 7919
 

@@ -12,8 +12,8 @@ CIRCUIT_CHANGE_S = 0.008
 # Smallest ratio of measured to predicted throughput for a liquid schedule, and for a process that
 # writes or reads alone.
 SCHEDULED_RATIO = 0.9
-# Smallest ratio for accesses with many blocks. It is lower, because one machine computes the lists of
-# blocks of all processes.
+# Smallest ratio for accesses with many blocks. It is lower, because one machine computes the lists
+# of blocks of all processes.
 IRREGULAR_RATIO = 0.5
 # Largest difference from the same order in virtual time, for circuits without a schedule.
 ORDER_TOLERANCE = 0.2

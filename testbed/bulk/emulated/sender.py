@@ -124,8 +124,8 @@ class Sender:
         """Establish the persistent connections.
 
         Only some are opened at the same time, because switches cannot look up a thousand first
-        packets at once. A connection without answer after some seconds is opened again, from another
-        port. A switch may remember a wrong decision about its first packet for longer than TCP
+        packets at once. A connection without answer after some seconds is opened again, from
+        another port. A switch may remember a wrong decision about its first packet for longer than TCP
         repeats it.
         """
         until_s = time.monotonic() + ANSWER_S / 2

@@ -141,6 +141,17 @@ class RunFacts(AnswerTimes):
         return np.asarray(endangered == 0)
 
     @cached_property
+    def between_epochs(self) -> BoolArray:
+        """A mask of the blocks that meet the links of two epochs, which together no N answers."""
+        started_s = self.run.blocks.started_s
+        sent_s = started_s + 2 * self.plan.stream.block_s
+        between = np.zeros(len(started_s), dtype=np.bool_)
+        for epoch in self.joined_epochs:
+            if not self.theory.requirement(epoch).within_reach:
+                between |= (started_s < epoch.stop_s) & (sent_s > epoch.start_s)
+        return between
+
+    @cached_property
     def unheard(self) -> BoolArray:
         """A mask of the last blocks of the stream, whose losses perhaps no report can show.
 

@@ -93,7 +93,8 @@ class _FaultBlocks(NamedTuple):
 
     Attributes:
         transient: Blocks that the fault may have affected before the sender answered it.
-        steady: Blocks that began after the answer, in the fault.
+        steady: Blocks that began after the answer, in the fault. Blocks that the links of two epochs
+            together may leave undecodable are excluded.
         compared: Steady blocks that were over in the fault and whose N theory predicts.
     """
 
@@ -178,7 +179,7 @@ def _blocks_of(facts: RunFacts, times: FaultTimes, epoch: int, answered_s: float
     started_s = facts.run.blocks.started_s
     block_s = facts.plan.stream.block_s
     before_s = 2 * block_s + facts.theory.reach_s(times.fault)
-    steady = (started_s >= answered_s) & (started_s < times.stop_s)
+    steady = (started_s >= answered_s) & (started_s < times.stop_s) & ~facts.between_epochs
     over = started_s + 2 * block_s < times.stop_s
     comparable = (started_s >= facts.settled_s[epoch]) & ~facts.unpredicted
     return _FaultBlocks(

@@ -363,11 +363,18 @@ def spans_beyond_reach(facts: Facts) -> list[tuple[float, float]]:
 
     A packet that is sent near the end of a state may meet a later state too, within the longest path's delay.
     """
+    alone = [
+        (state.start_s, state.stop_s)
+        for state in states(facts, False)
+        if math.isinf(requirement(facts, state).size)
+    ]
+    return sorted(alone + spans_between_states(facts))
+
+
+def spans_between_states(facts: Facts) -> list[tuple[float, float]]:
+    """Return (start, stop) of each time in which packets met two or more states that no N answers together."""
     course = states(facts, False)
     spans = []
-    for state in course:
-        if math.isinf(requirement(facts, state).size):
-            spans.append((state.start_s, state.stop_s))
     longest_s = max(path[3] for path in facts.paths)
     for k, state in enumerate(course):
         share = dict(state.share)
@@ -378,7 +385,7 @@ def spans_beyond_reach(facts: Facts) -> list[tuple[float, float]]:
             size = requirement(facts, both, reports_arrive=True).size
             if both.start_s < both.stop_s and math.isinf(size):
                 spans.append((both.start_s, both.stop_s))
-    return sorted(spans)
+    return spans
 
 
 def beyond_reach(facts: Facts) -> tuple[int, int, int, int, int]:

@@ -7,7 +7,13 @@ from statistics import fmean, median
 from typing import Any
 
 from tests.oracles.streams.facts import LABELS, Cut, Facts, Sent, loss_of, states
-from tests.oracles.streams.fates import Epochs, bounds, epochs_of, longest_transit_s
+from tests.oracles.streams.fates import (
+    Epochs,
+    bounds,
+    epochs_of,
+    longest_transit_s,
+    spans_between_states,
+)
 
 
 def fault_figures(facts: Facts, cut: Cut) -> dict[str, Any]:
@@ -22,7 +28,13 @@ def fault_figures(facts: Facts, cut: Cut) -> dict[str, Any]:
     reaction = min(raised) if needs_more and raised else None
     begun, since_s = facts.begun, cut.start_s - 2 * block_s - facts.reach_s(cut.links)
     lead = [b for b, s in begun.items() if since_s <= s < answered]
-    steady = [b for b, s in begun.items() if answered <= s < cut.stop_s]
+    between = spans_between_states(facts)
+    steady = [
+        b
+        for b, s in begun.items()
+        if answered <= s < cut.stop_s
+        and not any(s < stop and s + 2 * block_s > start for start, stop in between)
+    ]
     over = [b for b in steady if begun[b] + 2 * block_s < cut.stop_s]
     compared = [b for b in over if begun[b] >= epochs.compared[k] and not epochs.unpredicted(b)]
     true = [b for b in compared if b not in facts.spurious]

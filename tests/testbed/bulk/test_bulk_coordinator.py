@@ -139,7 +139,7 @@ def test_a_run_that_must_not_retreat_ends_at_a_deadlock_and_names_the_circle() -
     failed = SimulatedBulkFabric(on_deadlock="fail").run(asked)
     if not retreated.deadlocks:
         pytest.skip("this order does not deadlock here")
-    assert failed.failure is not None and "wants" in failed.failure
+    assert failed.failure is not None and "waits for" in failed.failure
     assert retreated.delivered == len(asked.transfers)
 
 

@@ -52,7 +52,7 @@ def test_a_run_as_predicted_on_a_calm_machine_passes() -> None:
 def test_bytes_beyond_the_schedule_fail_unless_tcp_sent_them_again() -> None:
     plan = plan_of(1_000_000)
     more = 100_000
-    assert failed(judged(plan, more)) == ["bytes that links carried against those of the plan"]
+    assert failed(judged(plan, more)) == ["relative error of the bytes that links carried"]
     again = dict.fromkeys(range(len(plan.transfers)), TcpRetransmissions(more, 12))
     assert judged(plan, more, retransmitted=again).passed
     assert not judged(plan, -more, retransmitted=again).passed, (
