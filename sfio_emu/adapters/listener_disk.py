@@ -400,10 +400,9 @@ class RootedSubfiles:
         with self._counted("fsync"):
             opened = self._opened[file]
             path = None if opened.placed else opened.path
-            opened.placed = True
-            return partial(self._sync_once, os.dup(file), path, opened.cuts, time.monotonic())
+            return partial(self._sync_once, os.dup(file), path, opened, time.monotonic())
 
-    def _sync_once(self, file: int, path: str | None, shared: Cuts, requested_s: float) -> None:
+    def _sync_once(self, file: int, path: str | None, opened: Opening, requested_s: float) -> None:
         """Synchronise a file, unless this was done for another client since the request.
 
         Several requests are so served by one call (group commit).
@@ -411,9 +410,10 @@ class RootedSubfiles:
         Args:
             file: A descriptor, which is closed at the end.
             path: The path whose folders are also synchronised, or None.
-            shared: The state that all openings of the file share.
+            opened: The open file.
             requested_s: The time of the request on the monotonic clock.
         """
+        shared = opened.cuts
         try:
             last = shared.synced
             if last.began_s <= requested_s or path not in (None, last.path):
@@ -428,6 +428,9 @@ class RootedSubfiles:
             os.close(file)
         if shared.synced.failure is not None:
             raise shared.synced.failure
+        if path is not None and opened.path == path:
+            # Only now: after a failure the folders are synchronised again.
+            opened.placed = True
 
     def fsync(self, file: int, path: str | None) -> None:
         """Synchronise a file, and the folders on its path if one is given, with the disk."""

@@ -33,6 +33,8 @@ class Disk:
         self.gate, self.entered = threading.Event(), threading.Event()
         self.gate.set()
         self.syncs = 0
+        # The path whose folders each successful fsync included, or None.
+        self.synced_paths: list[str | None] = []
         self.medium: dict[str, bytes] = {}
         self.held: dict[str, list[Write]] = {}
         self._lock = threading.Lock()
@@ -125,6 +127,7 @@ class FaultySubfiles(RootedSubfiles):
         if self.disk.faults("fsync", 0) is not None:
             raise CallFailed("fsync", errno.EIO)
         self.disk.note_synced(self._by_inode[found.st_ino], content)
+        self.disk.synced_paths.append(path)
 
     def size(self, file: int) -> int:
         self._meet("lseek")

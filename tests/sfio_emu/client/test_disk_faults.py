@@ -209,3 +209,17 @@ def test_a_sync_that_fails_is_named_and_others_are_served_while_it_lasts(tmp_pat
         with pytest.raises(RemoteFailure, match="p1: fsync of a: Input/output error"):
             file.sync(durable=True)
         assert StripedFile.open("p1/b", 75, session=other).pwrite(b"data", 0) == 4
+
+
+def test_sync_after_a_failed_one_includes_the_folders(tmp_path: Path) -> None:
+    disk = Disk()
+    with listening(tmp_path, subfiles=disk.subfiles) as addresses:
+        file = StripedFile.open("p1/a", 75, session=session_of(addresses))
+        disk.faults = lambda call, offset: errno.EIO if call == "fsync" else None
+        with pytest.raises(RemoteFailure, match="fsync"):
+            file.sync(durable=True)
+        disk.faults = lambda call, offset: None
+        disk.synced_paths.clear()
+        file.sync(durable=True)
+        file.sync(durable=True)
+        assert disk.synced_paths == ["a", None]
