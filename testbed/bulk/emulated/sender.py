@@ -100,7 +100,8 @@ class Sender:
             for file, _ in self._poll.poll():
                 if file == pipe.fileno():
                     self._execute(pipe)
-                else:
+                elif file in self._by_file:
+                    # An order of the same poll may have closed the connection.
                     self._write(self._by_file[file], pipe)
 
     def _execute(self, pipe: Connection) -> None:
@@ -125,8 +126,8 @@ class Sender:
 
         Only some are opened at the same time, because switches cannot look up a thousand first
         packets at once. A connection without answer after some seconds is opened again, from
-        another port. A switch may remember a wrong decision about its first packet for longer than TCP
-        repeats it.
+        another port. A switch may remember a wrong decision about its first packet for longer than
+        TCP repeats it.
         """
         until_s = time.monotonic() + ANSWER_S / 2
         for first in range(0, len(self._connections), _CONNECT_AT_ONCE):
@@ -227,8 +228,9 @@ class Sender:
             return
         except OSError:
             self._stop_watching(outgoing)
+            for lost in outgoing.waiting:
+                pipe.send(ConnectionBroke(transfer=lost.number, attempt=lost.attempt))
             outgoing.waiting.clear()
-            pipe.send(ConnectionBroke(transfer=message.number, attempt=message.attempt))
             return
         outgoing.waiting.popleft()
         if not outgoing.waiting:
