@@ -74,7 +74,8 @@ def delays(plan: DownloadPlan) -> tuple[float, float, float]:
 
     Returns:
         The mean delay from source to sink over all labels; the difference between the longest and
-        the shortest path; and the round-trip time, with the earlier copy of an acknowledgement.
+        the shortest path; and the mean round-trip time. Acknowledgements are sent over two paths,
+        of which the shorter one counts.
     """
 
     def path_delay_s(links: Iterable[int]) -> float:
