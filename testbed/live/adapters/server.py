@@ -284,12 +284,12 @@ class LiveServer:
             )
         response = web.StreamResponse(headers=HEADERS | {"Content-Type": "text/event-stream"})
         await response.prepare(request)
-        mine: asyncio.Queue[Update | None] = asyncio.Queue(BACKLOG)
+        queue: asyncio.Queue[Update | None] = asyncio.Queue(BACKLOG)
         for known in self._view.replay():
-            mine.put_nowait(known)
-        self._pages.add(mine)
+            queue.put_nowait(known)
+        self._pages.add(queue)
         try:
-            while (message := await mine.get()) is not None:
+            while (message := await queue.get()) is not None:
                 written = f"event: {message.name}\ndata: {json.dumps(message.data)}\n\n"
                 async with asyncio.timeout(PATIENCE_S):
                     await response.write(written.encode())
@@ -302,7 +302,7 @@ class LiveServer:
             if request.transport is not None:
                 request.transport.abort()
         finally:
-            self._pages.discard(mine)
+            self._pages.discard(queue)
         return response
 
 

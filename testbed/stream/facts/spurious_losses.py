@@ -21,8 +21,8 @@ def spurious_loss_intervals(run: StreamMeasurements, stream: StreamParameters) -
     news = run.news
     arrived = np.isin(news.block * 256 + news.symbol, run.received.key)
     began_s = news.lost_s[arrived]
-    denied_s = news.came_s[arrived]
-    reported_s = np.where(np.isfinite(denied_s), denied_s, began_s + stream.playback_s)
+    corrected_s = news.came_s[arrived]
+    reported_s = np.where(np.isfinite(corrected_s), corrected_s, began_s + stream.playback_s)
     next_report = np.searchsorted(news.told_s, reported_s, side="right")
     later_s = np.append(news.told_s, np.inf)[next_report]
     ended_s = np.where(np.isfinite(later_s), later_s, reported_s + stream.report_interval_s)

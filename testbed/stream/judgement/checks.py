@@ -56,11 +56,11 @@ def _checks_of_blocks(facts: Analysis) -> Iterator[Check]:
     outages = facts.epochs_result.outages
     # If a fault affects all blocks, the checks of the fault include them.
     if facts.safe.any() or not len(facts.safe):
-        yield _undecodable_at_rest(facts)
+        yield _undecodable_outside_faults(facts)
     if facts.blocks_within_reach or not outages:
-        yield _undecodable_within_reach(facts)
+        yield _undecodable_outside_outages(facts)
     if outages:
-        yield _undecodable_beyond_reach(facts)
+        yield _undecodable_in_outages(facts)
     if facts.theory.adaptive and (facts.answerable or facts.counted.any()):
         yield _redundancy(facts)
         # Queues of TCP delay packets, and nothing predicts which of them arrive in time.
@@ -203,13 +203,13 @@ def _longest_change(facts: Analysis) -> Check:
     )
 
 
-def _undecodable_at_rest(facts: RunFacts) -> Check:
+def _undecodable_outside_faults(facts: RunFacts) -> Check:
     failed = int((facts.safe & facts.run.never_complete).sum())
     claim = Claim("undecodable blocks outside faults", "undecodable-blocks")
     return claim.count(0, failed, _COUNTED).of(int(facts.safe.sum()))
 
 
-def _undecodable_within_reach(facts: Analysis) -> Check:
+def _undecodable_outside_outages(facts: Analysis) -> Check:
     result = facts.epochs_result
     blocks = facts.blocks_within_reach
     claim = Claim(
@@ -221,7 +221,7 @@ def _undecodable_within_reach(facts: Analysis) -> Check:
     return check.noting(f"{result.faults} faults, {at_once}").of(blocks)
 
 
-def _undecodable_beyond_reach(facts: Analysis) -> Check:
+def _undecodable_in_outages(facts: Analysis) -> Check:
     outages = facts.epochs_result.outages
     low = sum(outage.predicted for outage in outages)
     high = sum(outage.predicted_most for outage in outages)

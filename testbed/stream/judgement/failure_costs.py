@@ -87,7 +87,7 @@ def failure_costs(facts: RunFacts) -> JsonObject:
     lasts_s = facts.stops_s - facts.starts_s
     broken = _broken_cables(facts, costs)
     down = broken.sum(axis=1)
-    reach = ~np.isnan(facts.sizes)
+    recoverable = ~np.isnan(facts.sizes)
     required = np.nan_to_num(facts.sizes - base)
     state = facts.epoch_of_block
     blocks = _Blocks(
@@ -96,13 +96,13 @@ def failure_costs(facts: RunFacts) -> JsonObject:
         excess=(run.packets_of_block - base).astype(np.float64),
         requested=required[state],
     )
-    transient = reach[state] & ~blocks.settled
+    transient = recoverable[state] & ~blocks.settled
     failing = down[state] > 0
     unrequested = blocks.excess - blocks.requested
-    packets_at_rest = base * plan.duration_s
-    mean_packets = lasts_s * _means(required, blocks)
+    base_times_duration = base * plan.duration_s
+    mean_packets = lasts_s * _mean_excess(required, blocks)
     return {
-        "total": float(blocks.excess[reach[state]].sum()),
+        "total": float(blocks.excess[recoverable[state]].sum()),
         "formula": _each_alone(run, costs) * blocks_per_s,
         "states": float((lasts_s * required).sum()) * blocks_per_s,
         "settled": float(blocks.excess[blocks.settled].sum()),
@@ -114,13 +114,13 @@ def failure_costs(facts: RunFacts) -> JsonObject:
         "failures": len(run.faults),
         "failing_s": float(lasts_s[down > 0].sum()),
         "overlapping_s": float(lasts_s[down > 1].sum()),
-        "beyond_s": float(lasts_s[~reach].sum()),
-        "redundancy": float(mean_packets[reach].sum()) / packets_at_rest,
-        "redundancy_states": float((lasts_s * required).sum()) / packets_at_rest,
+        "beyond_s": float(lasts_s[~recoverable].sum()),
+        "redundancy": float(mean_packets[recoverable].sum()) / base_times_duration,
+        "redundancy_states": float((lasts_s * required).sum()) / base_times_duration,
         "undecodable_settled": int((blocks.settled & run.never_complete).sum()),
         "undecodable": int(run.never_complete.sum()),
-        "by_down": _pooled([str(count) for count in down], lasts_s, blocks),
-        "by_cable": _pooled(_single_cables(broken, costs), lasts_s, blocks),
+        "by_down": _rows_by_name([str(count) for count in down], lasts_s, blocks),
+        "by_cable": _rows_by_name(_single_cables(broken, costs), lasts_s, blocks),
     }
 
 
@@ -160,7 +160,7 @@ def _single_cables(broken: BoolArray, costs: StateCosts) -> list[str]:
     return names
 
 
-def _means(required: FloatArray, blocks: _Blocks) -> FloatArray:
+def _mean_excess(required: FloatArray, blocks: _Blocks) -> FloatArray:
     """Return the mean excess of a settled block in each state, shape (states,).
 
     For a state without settled blocks it is estimated: its required excess, multiplied by the ratio
@@ -174,7 +174,7 @@ def _means(required: FloatArray, blocks: _Blocks) -> FloatArray:
     return np.where(counts > 0, sums / np.maximum(1, counts), required * share)
 
 
-def _pooled(names: Sequence[str], lasts_s: FloatArray, blocks: _Blocks) -> list[JsonObject]:
+def _rows_by_name(names: Sequence[str], lasts_s: FloatArray, blocks: _Blocks) -> list[JsonObject]:
     """Return a row for each name of states with settled blocks, sorted by name.
 
     States with an empty name are left out. ``time_s`` is the duration of all states with the name,

@@ -218,18 +218,20 @@ def ror_sum(facts: RunFacts, faults: Sequence[FaultResult]) -> RorSum:
         return ror
     all_ratios = [(fault.sent_per_source_spurious, 0.0) for fault in faults]
     with_spurious = _ror(facts, faults, all_ratios, facts.settled)
-    fault_gone = any(
+    fault_without_blocks = any(
         fault.sent_per_source is None and fault.sent_per_source_spurious is not None
         for fault in faults
     )
-    at_rest = _at_rest(facts)
-    rest_gone = not (facts.counted & at_rest).any() and (facts.settled & at_rest).any()
-    if fault_gone or rest_gone:
+    outside_faults = _began_outside_faults(facts)
+    none_outside_faults = (
+        not (facts.counted & outside_faults).any() and (facts.settled & outside_faults).any()
+    )
+    if fault_without_blocks or none_outside_faults:
         return replace(ror, spurious=math.inf)
     return replace(ror, spurious=with_spurious.measured - ror.measured)
 
 
-def _at_rest(facts: RunFacts) -> BoolArray:
+def _began_outside_faults(facts: RunFacts) -> BoolArray:
     """Return a mask of the blocks that began outside faults, shape (blocks,)."""
     return np.asarray((facts.losses == 0)[facts.epoch_of_block])
 
@@ -250,8 +252,8 @@ def _ror(
     """
     stream = facts.plan.stream
     base = facts.theory.policy.base
-    ratio_at_rest, rest_error = sent_per_source(facts, blocks & _at_rest(facts))
-    at_rest = ratio_at_rest or base_block_size(facts) / stream.source_packets
+    ratio_outside, error_outside = sent_per_source(facts, blocks & _began_outside_faults(facts))
+    base_ratio = ratio_outside or base_block_size(facts) / stream.source_packets
     predicted = 0.0
     total = 0.0
     slack = 0.0
@@ -263,9 +265,9 @@ def _ror(
             continue
         low, high = fault.block_size_range
         predicted += size / base - 1
-        total += ratio / at_rest
+        total += ratio / base_ratio
         slack += max(high - size, size - low, 0) / base
-        variance += (error / at_rest) ** 2
+        variance += (error / base_ratio) ** 2
         counted += 1
     if stream.labels == "random":
         tolerance = max(0.1, 0.05 * predicted)
@@ -277,14 +279,14 @@ def _ror(
         predicted=predicted,
         measured=total - counted,
         tolerance=tolerance + slack,
-        error=math.hypot(math.sqrt(variance), total * rest_error / at_rest),
+        error=math.hypot(math.sqrt(variance), total * error_outside / base_ratio),
         counted=counted,
     )
 
 
 def base_block_size(facts: RunFacts) -> float:
     """Return the median N of settled blocks outside faults."""
-    sizes = facts.run.size_begun[facts.settled & _at_rest(facts)]
+    sizes = facts.run.size_begun[facts.settled & _began_outside_faults(facts)]
     return float(np.median(sizes)) if len(sizes) else float(facts.theory.policy.base)
 
 
@@ -380,7 +382,7 @@ def _outages(facts: RunFacts) -> tuple[tuple[Outage, ...], BoolArray]:
     m = facts.plan.stream.source_packets
     covered = np.zeros(count, dtype=np.bool_)
     outages = []
-    for epochs in _beyond_reach(facts):
+    for epochs in _unrecoverable_epochs(facts):
         begin_s = epochs[0].start_s
         end_s = max(epoch.stop_s for epoch in epochs)
         open_then = (blocks.started_s < end_s) & (blocks.started_s + playback_s > begin_s)
@@ -405,7 +407,7 @@ def _outages(facts: RunFacts) -> tuple[tuple[Outage, ...], BoolArray]:
     return tuple(outages), covered
 
 
-def _beyond_reach(facts: RunFacts) -> list[list[Epoch]]:
+def _unrecoverable_epochs(facts: RunFacts) -> list[list[Epoch]]:
     """Return the epochs whose losses cannot be repaired, grouped into outages.
 
     Epochs belong to the same outage if they are no further apart than the playback time. Joined
