@@ -231,7 +231,10 @@ def tolerances(plan: DownloadPlan) -> tuple[float, float]:
 
 
 def foreseen(plan: DownloadPlan) -> Iterator[str]:
-    """Yield a line for each check that cannot distinguish the download from its rival."""
+    """Yield a line for each check that will not be able to distinguish the download from its rival.
+
+    The difference of their predictions is within the tolerance.
+    """
     expected = predict(plan)
     rivals = alternatives(plan)
     tolerance_s, tolerance_packets = tolerances(plan)
