@@ -1,4 +1,4 @@
-"""Facts of a download: what follows from the plan and the measurements together; pure.
+"""Facts of a download: what follows from the plan and the measurements; without I/O.
 
 ``DownloadFacts`` computes each fact once, when it is first needed. None of them is a verdict:
 ``judgement`` compares them.

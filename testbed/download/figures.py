@@ -28,10 +28,10 @@ def download_figures(rows: Sequence[Json]) -> dict[str, Figure]:
     (row,) = rows
     if not row["arrivals_pps"]:
         return {}
-    return {"last-kilometre": _last_kilometre(row)}
+    return {"last-kilometre": _last_mile_figure(row)}
 
 
-def _last_kilometre(row: Json) -> Figure:
+def _last_mile_figure(row: Json) -> Figure:
     """Draw the arrival rate, the rate that fills the last mile, and the faults."""
     figure, (axes,) = panels(9, 3.4)
     arrivals_pps = row["arrivals_pps"]

@@ -22,7 +22,8 @@ from topologies.impairments import RateTrace, to_text
 
 # The sender raises its rate by this factor at most.
 _MAX_RATE_INCREASE = 10.0
-# Source symbols per block: a Reed-Solomon block has 255 symbols at most, and needs room for parity.
+# Default number of source symbols per block: for RaptorQ, and for other codes. A Reed-Solomon block
+# has at most 255 symbols, and needs room for parity.
 _RAPTORQ_BLOCK = 500
 _DEFAULT_BLOCK = 128
 

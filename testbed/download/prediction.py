@@ -74,7 +74,8 @@ def delays(plan: DownloadPlan) -> tuple[float, float, float]:
 
     Returns:
         The mean delay from source to sink over all labels; the difference between the longest and
-        the shortest path; and the round-trip time, with the earlier copy of an acknowledgement.
+        the shortest path; and the mean round-trip time. Acknowledgements are sent over two paths,
+        of which the shorter one counts.
     """
 
     def path_delay_s(links: Iterable[int]) -> float:
@@ -230,7 +231,10 @@ def tolerances(plan: DownloadPlan) -> tuple[float, float]:
 
 
 def foreseen(plan: DownloadPlan) -> Iterator[str]:
-    """Yield a line for each check that cannot distinguish the download from its rival."""
+    """Yield a line for each check that will not be able to distinguish the download from its rival.
+
+    The difference of their predictions is within the tolerance.
+    """
     expected = predict(plan)
     rivals = alternatives(plan)
     tolerance_s, tolerance_packets = tolerances(plan)

@@ -425,7 +425,7 @@ def names_of_faults(planned: Sequence[Fault], arrived: Sequence[FaultTimes]) -> 
 
     Args:
         planned: The faults of the plan.
-        arrived: Times of the faults that happened.
+        arrived: The faults that happened, each with its times.
     """
     remaining = list(enumerate(planned))
     names = []
@@ -459,12 +459,12 @@ def injection_times(
 
 
 # Limits of the times of faults in a valid run.
-# A fault begins at most so many seconds before or after its planned time, and ends at most so many
-# seconds after it.
+# A fault begins at most this many seconds before or after its planned time, and ends at most this
+# many seconds after it.
 MAX_FAULT_LATE_S = 0.5
 # A fault is active for at least this fraction of its planned duration.
 LEAST_IN_FORCE = 0.75
-# A switch reports a failed port at most so many seconds before the fault: clocks differ.
+# A switch reports a failed port at most this many seconds before the fault, because clocks differ.
 MAX_EARLY_S = 0.05
 
 

@@ -360,7 +360,11 @@ def _faults_at(
 
 
 def _fault_ends(text: str, link_end: int, stops: Sequence[int]) -> Iterator[int]:
-    """Yield where a fault may end: at commas between an impairment's values and at the next one."""
+    """Yield the positions at which a fault may end.
+
+    These are the stops from the end of its link to the first one that cannot be a comma between the
+    values of an impairment.
+    """
     for stop in stops:
         if stop >= link_end:
             yield stop
@@ -469,7 +473,7 @@ def _impaired(text: str, impairments: str, folder: str | Path = "") -> JsonObjec
 def _cables_at(text: str, network: Network, at: int) -> names.Found[Cables]:
     """Yield every pattern and cable at a position of a text, with the position after it.
 
-    If the network has a cable that stands there, pairs of nodes without a cable are not yielded.
+    Pairs of nodes without a cable are yielded only if the text at the position names no cable.
     """
     pattern = _PATTERN.match(text, at)
     if pattern:

@@ -18,9 +18,8 @@ from topologies import impairments as kinds
 # which each copy of the packet leaves: none if it is lost, two if it is duplicated.
 Stage = Callable[[float, int], list[float]]
 
-# Limits of what waits for the opportunities of a trace. They are the same as for the queue of any
-# link (docs/reference/impairments.md): the link's capacity for QUEUE_S seconds, or at least
-# MIN_QUEUE_PACKETS packets.
+# Limits of the queue of a link, also in front of a rate trace (docs/reference/impairments.md): what
+# the link's capacity carries in QUEUE_S seconds, but at least MIN_QUEUE_PACKETS packets.
 MIN_QUEUE_PACKETS = 20
 QUEUE_S = 0.05
 
@@ -57,7 +56,7 @@ class ImpairedLink:
         impairments: The impairments in the order in which they affect a packet.
         link: Id of the link.
         seed: Seed of the run.
-        queue_bytes: How many bytes may wait for the opportunities of a trace.
+        queue_bytes: Size of the queue in front of a rate trace.
         delay_s: Delay of the link itself in seconds, which follows all impairments.
 
     >>> from topologies.impairments import parse_impairments
@@ -211,7 +210,7 @@ class _ExtraDelay:
 
 
 class _Reordering:
-    """Forwards a fraction of the packets at once, so that they overtake the others."""
+    """Delays all packets except a random fraction, which overtake the delayed ones."""
 
     def __init__(self, reordering: kinds.Reordering, rng: random.Random) -> None:
         self._fraction = reordering.fraction
@@ -238,10 +237,11 @@ class _Duplication:
 
 
 class _Opportunities:
-    """A first-in first-out queue that is served at the opportunities of a trace.
+    """A first-in first-out queue that is served at the delivery opportunities of a rate trace.
 
-    Each opportunity forwards OPPORTUNITY_BYTES. The trace begins with the first packet and is
-    repeated. A packet that does not fit into the queue is lost.
+    An opportunity is a time in the trace at which the link can carry OPPORTUNITY_BYTES (Mahimahi's
+    format). The trace begins with the first packet and is repeated. A packet that does not fit into
+    the queue is lost.
     """
 
     def __init__(self, trace: kinds.RateTrace, queue_bytes: int) -> None:

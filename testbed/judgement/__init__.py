@@ -1,9 +1,9 @@
-"""The parts of a judgement that several workloads need; pure.
+"""The parts of a judgement that several workloads need; without I/O.
 
 - ``deliveries`` compares the log of a sender with that of a receiver.
-- ``quiet_times`` says which packets no fault can have affected.
-- ``counts`` finds counts that cannot be right.
-- ``validity`` gives reasons why a run says nothing about the network.
+- ``quiet_times`` tells which packets no fault can have affected.
+- ``counts`` finds impossible counts.
+- ``validity`` gives reasons why a run is invalid.
 - ``bins`` counts packets in intervals of time.
 - ``documents`` gives the keys that the documents of runs have in common.
 

@@ -1,4 +1,4 @@
-"""Counts that cannot be right, given what else was measured."""
+"""Finds counts that are impossible, given the other measurements."""
 
 from collections.abc import Mapping
 from typing import NamedTuple

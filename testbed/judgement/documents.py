@@ -1,4 +1,4 @@
-"""The keys with which the documents of runs between two nodes begin."""
+"""The first keys of the JSON documents of runs between two nodes."""
 
 from typing import Protocol
 
@@ -31,7 +31,8 @@ def document_head(fabric: str, plan: BetweenTwoNodes, **routed_by: str) -> JsonO
     Args:
         fabric: The fabric on which the plan ran.
         plan: The plan.
-        routed_by: The name of its routing, under the key of this document.
+        routed_by: One keyword argument: the name of the plan's routing, under the key that it has
+            in this document, such as ``method``.
     """
     return {
         "fabric": fabric,

@@ -1,4 +1,4 @@
-"""Times near faults: what happens outside them is expected to be undisturbed."""
+"""Finds the times near faults. Packets of other times are expected to be undisturbed."""
 
 from collections.abc import Iterable
 

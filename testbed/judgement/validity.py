@@ -1,6 +1,6 @@
-"""Reasons why a run says nothing about the network.
+"""Reasons why a run is invalid, because it measured the machine and not the network.
 
-A function returns its reason as text, or None if it has none.
+Each function returns a reason as text, or None.
 """
 
 import numpy as np
@@ -50,8 +50,8 @@ def arrived_early(transit_s: FloatArray, percentile: float, limit_s: float) -> s
 
     Args:
         transit_s: The times in transit of the packets that arrived.
-        percentile: The percentile of these times that is compared.
-        limit_s: How far this percentile may be below 0.
+        percentile: The percentile of these times that is compared with the limit, 0 to 100.
+        limit_s: How many seconds this percentile may be below 0.
     """
     if not len(transit_s):
         return None

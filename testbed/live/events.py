@@ -66,7 +66,11 @@ class RunView:
     parameters: Json = field(default_factory=dict)
 
     def session(self, timeline: TimelineRecord | None = None) -> SessionRun:
-        """Return the view as a stream, from which figures are drawn."""
+        """Return the view in the form of a stored stream, because figures are drawn from these.
+
+        Args:
+            timeline: The curves, or None.
+        """
         record = SessionRecord(
             session=0,
             title=self.title,

@@ -21,7 +21,7 @@ from topologies import LinkId, label_of
 
 # Times in seconds with the loads of links at that time.
 Loads = Sequence[tuple[float, Mapping[LinkId, float]]]
-# Samples from which the loads are drawn, and links in that drawing.
+# The loads are drawn if there are more samples than this, and for at most this number of links.
 MIN_SAMPLES = 3
 MOST_LINES = 6
 # Outcomes of checks with the points measured up to now. Other outcomes are shown unchanged.

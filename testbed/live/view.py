@@ -115,7 +115,7 @@ class LiveState:
         return (scene, self.state(), self.curves(), *findings, *end)
 
     def session(self) -> SessionRun:
-        """Return the view and its curves up to now as a stream, from which figures are drawn."""
+        """Return the view and its curves up to now in the form of a stored stream, for figures."""
         assert self.view is not None
         return self.view.session(self._timeline())
 
@@ -181,7 +181,7 @@ class LiveState:
         return loads
 
     def figures(self) -> list[list[str]]:
-        """Return the name and the value of each tile."""
+        """Return the name and the value of each figure at the top of the page, as text."""
         reading = self.reading
         loss = self.loss()
         redundancy = self.redundancy()

@@ -1,4 +1,8 @@
-"""Checks by walking the rules that escapes lead packets around several dead links at once."""
+"""Checks whether FT-DRB's escape paths lead packets around several dead links at once.
+
+An escape path is what a switch chooses for a packet that met a dead link. The check follows packets
+through the flow rules.
+"""
 
 from collections.abc import Iterable, Sequence
 

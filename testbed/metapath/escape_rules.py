@@ -41,7 +41,7 @@ from topologies import LinkId
 
 # Six bits of DSCP, without 0.
 MAX_INTERMEDIATES = 63
-# A packet escaped: any dead link.
+# Value and mask of the labels of all escaped packets, whatever the dead link.
 _ESCAPED_PREFIX = (ESCAPED, LABELS - ESCAPED)
 
 
@@ -111,10 +111,10 @@ class Detours:
     ) -> tuple[Escape, ...]:
         """Return the escapes from a switch with a dead link, in the order in which they are tried.
 
-        There is one escape for each other neighbour, the shortest first, and the link on which the
-        packet arrived last. An escape is tried only if all earlier ones are dead, and avoids their
-        links. Its second intermediate router is a neighbour of the first, or any switch if no
-        neighbour leads to the destination.
+        There is one escape for each other neighbour. Shorter ones come first, and the one back over
+        the link on which the packet arrived comes last. An escape is tried only if all earlier ones
+        are dead, and avoids their links. Its second intermediate router is a neighbour of the
+        first, or any switch if no neighbour leads to the destination.
 
         Args:
             arrived: The link on which the packet arrived; None at the first switch.

@@ -29,9 +29,11 @@ class MetapathOptions:
 
     Attributes:
         probe_every: One of this number of diverted packets tests the minimal path.
-        threshold: Multiple of the latency of the minimal path without load.
-        tolerance: Fraction of the threshold. It is above 1/3 because a second path halves the
-            latency of the metapath, and must not be given up again at once.
+        threshold: Target latency Thl of the metapath, as a multiple of the latency of the minimal
+            path without load.
+        tolerance: Tol, as a fraction of Thl. A path is added if the latency exceeds Thl + Tol, and
+            removed if it is below Thl - Tol. The default is above 1/3: a second path halves the
+            latency, and must not be removed at once.
         silence_s: A packet counts as missing if no report made this long after it was sent lists
             it.
         smoothing: Weight of a new latency; 1 to use only the last latency.

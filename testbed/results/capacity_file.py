@@ -54,8 +54,8 @@ def chosen_rate(
     Args:
         requested_bps: The rate that the user requested, or None.
         paths: The paths of all transfers, each a sequence of links.
-        frames: Number of time frames of the transfers. If links differ in rate, the number of
-            messages over the fastest link.
+        frames: Duration of all transfers, in units of the time that a message takes on the fastest
+            link. If all links have one rate, this is the number of time frames.
         fabric: "emulation" or "simulator".
 
     Returns:

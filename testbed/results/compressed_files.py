@@ -54,7 +54,7 @@ def is_there(path: Path) -> bool:
     Args:
         path: The plain name of the file in the run's folder.
     """
-    if run_folder.is_there(path) or run_folder.is_there(_zipped(path)):
+    if run_folder.is_there(path) or run_folder.is_there(_gzipped(path)):
         return True
     return path.name in _archived(path.parent)
 
@@ -72,7 +72,7 @@ def read_bytes(path: Path) -> bytes:
     if run_folder.is_there(path):
         return read_plain(path)
     if path.name not in _archived(path.parent):
-        return read_unpacked(_zipped(path))
+        return read_unpacked(_gzipped(path))
     with _opened(_archive_of(path.parent)) as archive, archive.open(path.name) as file:
         return bounded(file, path)
 
@@ -209,7 +209,7 @@ def pack_run(directory: Path, leave: Container[str] = ()) -> int:
     names = [name for name in candidates if name not in leave and is_there(directory / name)]
     files = []
     for name in names:
-        for path in (directory / name, _zipped(directory / name)):
+        for path in (directory / name, _gzipped(directory / name)):
             if run_folder.is_there(path):
                 files.append(path)
     target = _archive_of(directory)
@@ -237,7 +237,7 @@ def _archive_of(directory: Path) -> Path:
     return directory.parent / (directory.name + ARCHIVE)
 
 
-def _zipped(path: Path) -> Path:
+def _gzipped(path: Path) -> Path:
     return path.with_name(path.name + GZIP)
 
 

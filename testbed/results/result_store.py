@@ -60,7 +60,7 @@ from topologies import Json
 S = TypeVar("S")
 
 UNFINISHED = ".unfinished"
-# The file of the answer of a command that only computes.
+# Name of the file with the result of a command that computes without a run.
 ANSWER = "answer.json"
 # Largest number of runs that begin in the same second with the same seed.
 MAX_TRIES = 10_000
@@ -166,7 +166,7 @@ class ResultStore:
 def keep_files(
     root: Path, name: str, manifest: Manifest, make: Callable[[Manifest], Mapping[str, str]]
 ) -> Path:
-    """Store the files of a command that only computes, with their manifest.
+    """Store the files of a command that computes without a run, with their manifest.
 
     Args:
         root: The directory of all runs.
@@ -204,7 +204,7 @@ class RunDraft(Generic[S]):
     Args:
         place: The final directory.
         manifest: The description of the run.
-        lines: Name of the file of lines.
+        lines: Name of the file to which measurements are appended, one line each.
 
     Raises:
         InputError: The directory cannot be written, or another process writes it.
@@ -257,7 +257,7 @@ class RunDraft(Generic[S]):
     def _timed_manifest(self) -> Manifest:
         """Return the manifest with the seconds that all parts of the run have taken until now.
 
-        A part that was killed counts until its last line.
+        A part that was killed is counted from its start to its last line.
         """
         seconds = self._earlier_s + time.monotonic() - self._began_s
         return replace(self.manifest, seconds=round(seconds, 3))

@@ -118,7 +118,12 @@ class StudyRun(RunDraft[Row]):
         self._append(ready, ready)
 
     def count_earlier(self, seconds: float) -> None:
-        """Add the seconds of points that another run or a killed part of this run measured."""
+        """Add time to the duration of the run, and store it.
+
+        Args:
+            seconds: Time that another run, or a killed part of this run, took for points of this
+                one.
+        """
         self._earlier_s += seconds
         # If this part is killed, it will have taken the time from this manifest to its last point.
         write_json(self.draft / MANIFEST, self._timed_manifest().to_json())

@@ -1,7 +1,7 @@
 """Figures of ``testbed simulate``, drawn from its rows alone.
 
-They show latency and throughput over load, the packets in buffers over time, NAC's moves, and a
-deadlock as a cycle of links.
+They show latency and throughput over load, the packets in buffers over time, a deadlock as a cycle
+of links, and the packets that deadlock avoidance by non-blocking adaptive cycles (NAC) moved.
 """
 
 import math
@@ -13,7 +13,7 @@ from testbed.model.studies import grouped
 from testbed.report.drawing.charts import HUES, Figure, draw_lines, panels
 from topologies import Json
 
-# An interval is drawn for at least this many values.
+# A confidence interval is drawn if there are at least this many values.
 ENOUGH_SEEDS = 3
 
 # A load is saturated if its mean latency exceeds that of the lowest load by this factor. In a
@@ -107,7 +107,10 @@ def _over_load(rows: Sequence[Json], label: str, value: Callable[[Json], float |
 def _samples_by_load(
     rows: Sequence[Json], label: str, value: Callable[[Json], float | None]
 ) -> dict[tuple[str, float], list[float] | tuple[float, float]]:
-    """Return the values, or their mean and 0 if they are few, by (name of the line, load)."""
+    """Return the values to be drawn, by (name of the line, load).
+
+    These are all values if there are at least ``ENOUGH_SEEDS``, and otherwise (mean, 0).
+    """
     measured = [row for row in rows if not row["deadlocked"] and value(row) is not None]
     values_by_load = grouped(measured, "load", value)
     samples: dict[tuple[str, float], list[float] | tuple[float, float]] = {}

@@ -10,7 +10,8 @@ from testbed.model.workload import Judgement
 from testbed.simulation.link_rates import link_rates_document
 from topologies import Json, JsonObject
 
-# Keys of a traffic file. Formats of other programs have further keys, which are reported.
+# Keys of a traffic file that contain its messages. Other keys come from formats of other programs,
+# and are copied to the document.
 OF_MESSAGES = ("messages", "transfers", "frames")
 
 # Figures of a document that a sweep reports per load. Their means over all loads mean nothing.

@@ -28,7 +28,8 @@ DESCRIPTION = (
 )
 Rows = tuple[JsonObject, ...]
 
-# Number of NAC's events per run that --nac-trace writes.
+# Largest number of events of NAC (non-blocking adaptive cycles, a deadlock avoidance) that
+# --nac-trace writes for each run.
 TIMELINE_EVENTS = 100_000
 
 # Number of skipped rows of a trace that the output names.
@@ -71,7 +72,7 @@ def _carry(plan: SimulationPlan, how: How, report_progress: ReportProgress | Non
 
 
 def _reading(rows: Sequence[Json]) -> dict[str, float]:
-    """Return the figures of the last row that a live page shows."""
+    """Return the figures for the live page from the last row; empty without messages."""
     if not rows or rows[-1]["mean_latency_s"] is None:
         return {}
     row = rows[-1]
@@ -110,7 +111,11 @@ def _view(plan: SimulationPlan) -> tuple[str, Callable[[], RunView]]:
 def _fitted(
     requested: SimulationOptions, plan: SimulationPlan, _fabric: str
 ) -> tuple[SimulationPlan, str]:
-    """Return the plan with the rates that its links have, and a note on rates and delays."""
+    """Return the plan and a note about the rates and delays of its links.
+
+    If one rate replaces the capacities of the network, the network of the returned plan has this
+    rate.
+    """
     from testbed.simulation.link_rates import link_delays_note, link_rates_note
 
     experiment = plan.experiment

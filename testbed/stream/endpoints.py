@@ -46,8 +46,8 @@ _WINDOWS = 4096
 # multiplicative hash moves the position far from one payload to the next.
 _WINDOW_MULTIPLIER = 2654435761
 
-# Losses must be spread over this time before the sender is certain of a failure. A switch that
-# stalls delays packets for less.
+# Losses must be spread over this time before the sender is certain of a failure. A switch that only
+# stalls delays packets for a shorter time.
 SETTLE_S = 0.03
 
 # A sender that has received no report for this number of report intervals assumes that a failure
@@ -304,7 +304,11 @@ def sender_counters(sender: StreamSender) -> JsonObject:
 
 
 def strangers(counters: Json) -> tuple[str, ...]:
-    """Return notes on datagrams that the other end did not send; ``counters`` is of both ends."""
+    """Return notes for the verdict on datagrams that the other end of the stream did not send.
+
+    Args:
+        counters: The counters of the sender and of the receiver in one dictionary.
+    """
     foreign = counters.get("foreign", 0) + counters.get("sent_foreign", 0)
     other_versions = counters.get("rejected_version", 0)
     forged = counters.get("rejected_key", 0)

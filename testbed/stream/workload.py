@@ -82,7 +82,7 @@ def carry_streams(streams: StreamsPlan, how: How, report_progress: ReportProgres
 
 
 def _foresee(streams: StreamsPlan) -> Iterator[str]:
-    """Return lines that say about what the runs cannot decide."""
+    """Yield a line for each check that the runs will not be able to decide."""
     for plan in streams.plans:
         yield from _FORESEEN(plan)
 

@@ -30,8 +30,8 @@ _short_blocks = lru_cache(maxsize=16)(ShortBlocks)
 _MAX_CABLE_PAIRS = 300
 # IP protocol numbers whose headers begin with two port numbers: TCP and UDP.
 _PROTOCOLS_WITH_PORTS = (6, 17)
-# The bit "more fragments" and the offset. Only the first fragment has ports: they are ignored, so
-# that all fragments of a packet belong to one flow.
+# The bit "more fragments" and the fragment offset. Only the first fragment contains the ports, so
+# the ports of fragments are ignored. Then all fragments of a packet belong to one flow.
 _FRAGMENT_BITS = 0x3FFF
 
 

@@ -1,4 +1,4 @@
-"""Facts of a trial: what follows from the plan and the measurements together; pure.
+"""Facts of a trial of a tunnel: what follows from the plan and the measurements; without I/O.
 
 ``TrialFacts`` has the facts of all rivals, and ``RivalFacts`` those of one. Each fact is computed
 once, when it is first needed. None of them is a verdict: ``judgement`` compares them.
@@ -32,7 +32,7 @@ from topologies.impairments import Impairment, RateTrace
 
 # Beside propagation, a packet sent this near to a fault may be lost by it.
 _GUARD_S = 0.1
-# Results of programs that are no figures.
+# Keys of the results of programs that are pictures and not numbers.
 _PICTURES = ("clip", "moments")
 
 
@@ -52,9 +52,9 @@ class RivalFacts:
 
     @cached_property
     def drawn(self) -> DrawnFigures | None:
-        """Estimates of a tunnel's figures over impaired links; None without impairments.
+        """Monte Carlo estimates of a tunnel's figures over impaired links.
 
-        Nothing is drawn for TCP, because it fills every queue.
+        They are None without impairments, and for TCP alone, because it fills every queue.
         """
         if self.plan.only_tcp or not self.directions or not is_impaired(self.plan):
             return None
@@ -86,9 +86,9 @@ class RivalFacts:
 
     @cached_property
     def spare_packets(self) -> float:
-        """The number of packets above the minimum that a check needs.
+        """The number of packets of the run above the minimum for its checks; negative if below.
 
-        A check needs at least as many packets as the programs must send.
+        The minimum is that of the program with the highest one (``TrialPlan.least_sent``).
         """
         min_sent = [self.plan.least_sent(name) for name in WORKLOADS if name in self.row]
         packets: int = self.row["packets"]
@@ -104,9 +104,10 @@ class RivalFacts:
 
     @cached_property
     def lost_outside(self) -> int:
-        """The minimum number of packets that were lost although no link was broken.
+        """The number of packets that were lost although no link was broken.
 
-        It is 0 for the direct path and over impaired links, where it is not measured.
+        The accepted share (``MAX_UNPLANNED``) is subtracted. It is 0 for the direct path and over
+        impaired links, where it is not measured.
         """
         return self._unplanned[1]
 
@@ -354,7 +355,10 @@ def _deliveries(
 
 
 def _direct_spread(plan: TrialPlan) -> float:
-    """Return the random deviation of the share of voice packets that the direct path loses."""
+    """Return how far the share of voice packets that the direct path loses may be from its mean.
+
+    This is ``SIGMAS`` standard deviations.
+    """
     links: set[int] = set()
     for path in plan.direct.paths:
         links.update(path.links)
@@ -369,9 +373,10 @@ def _direct_spread(plan: TrialPlan) -> float:
 
 
 def tunnel_spread(plan: TrialPlan, packets: int) -> float:
-    """Return the random deviation of the share of packets that the tunnel's links lose.
+    """Return how far the share of packets that the tunnel's links lose may be from its mean.
 
-    The spread of the few draws of a trial may be far too small.
+    This is ``SIGMAS`` standard deviations, by theory: the few Monte Carlo draws of a trial may have
+    a far smaller spread.
     """
     variance = 0.0
     for split in (plan.tunnel.there.forward, plan.tunnel.back.forward):

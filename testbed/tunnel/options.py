@@ -17,7 +17,8 @@ from testbed.model.options.option import (
 )
 
 WORKLOADS = ("ping", "voip", "udp", "tcp", "video")
-# One shortest path without code; the split without code; a code for the failure of any one cable; a
+# The modes that a trial compares. "direct": a shortest path, without a tunnel. "none": a tunnel
+# over the split, without a code. "static": a code for the failure of any one cable. "adaptive": a
 # code that follows the reported losses.
 RIVALS = ("direct", "none", "static", "adaptive")
 

@@ -24,15 +24,16 @@ from topologies import JsonObject
 
 Mode = Literal["adaptive", "static", "none"]
 MODES: tuple[Mode, ...] = get_args(Mode)
-# Late parity arrives within this time, too: a block of few packets waits 0.08 s for its first
-# parity. TCP retransmits after 0.2 s at the earliest, so the order must wait for less.
+# Default of ``TunnelPlan.order_s``. It is sufficient for late parity, because a block of few
+# packets sends its first parity after 0.08 s. It is below the shortest retransmission timeout of
+# TCP, 0.2 s.
 ORDER_S = 0.16
 UDP_HEADERS_BYTES = 20 + 8
 FRAME_HEADERS_BYTES = 14 + UDP_HEADERS_BYTES
 # Minimum MTU of the tunnel's device: every IPv4 host must accept packets of this size (RFC 791).
 LEAST_MTU = 576
-# A packet rate and size that are used only to plan the labels. The packets of a tunnel leave when
-# programs send them, and have the size that programs give them.
+# Number of blocks per playback time, and size of a packet, from which the labels are planned. The
+# packets of a tunnel leave when programs send them, and have the size that programs give them.
 _PLANNED_BLOCKS_IN_PLAYBACK = 8
 _PLANNED_BYTES = 256
 

@@ -1,4 +1,8 @@
-"""A trial: the same programs and faults over a tunnel and over its rivals, one run each."""
+"""A trial: the same programs and faults over each mode of a tunnel and over the direct path.
+
+A mode under comparison, or the direct path, is called a rival (``testbed.tunnel.options.RIVALS``).
+Each rival has one run.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -20,8 +24,8 @@ from topologies import Json, Link, Network
 _DEFAULT_FAULT_TIMES = ((0.1, 0.25), (0.4, 0.55), (0.7, 0.85))
 # Minimum duration of a run.
 LEAST_S = 2.0
-# The last part of a run, which is not counted: ffmpeg takes time to start, and the last echoes are
-# in flight.
+# Length of the last part of a run, which is not counted, because ffmpeg takes time to start, and
+# the last echoes are in transit.
 ENDS_S = 1.5
 # Interval of echoes and of voice packets.
 EVERY_S = 0.02
@@ -74,7 +78,7 @@ class TrialPlan(ShortRepr):
 
     @property
     def only_tcp(self) -> bool:
-        """The trial runs TCP only, which fills every link, so that queues drop packets."""
+        """True if the only program is TCP, which fills every link, so that queues drop packets."""
         return self.workloads == ("tcp",) and not self.command
 
     def reversed(self) -> "TrialPlan":

@@ -171,9 +171,10 @@ class ProgramGroup(contextlib.AbstractContextManager["ProgramGroup"]):
         return None, 0
 
     def cause(self, rank: int) -> tuple[int, int] | None:
-        """Return a rank with its exit code if it failed too, or None.
+        """Return the rank and its exit code if it has failed, or None.
 
-        Other ranks may have ended because of it, and before it.
+        Its failure may be the cause for which other ranks failed, even if they ended earlier. The
+        method waits a short time for its end.
         """
         code = self.programs[rank].wait(_GRACE_S)
         return (rank, shell_code(code)) if code else None

@@ -42,7 +42,7 @@ _MAX_DEPTH = 10
 
 _LOOK_MS = 100
 
-# Commands whose rest of the line Python or a shell reads as it is.
+# Commands after which the line is Python or shell code, and is not split into words here.
 _UNPARSED = ("py", "px", "sh", "time", "noecho", "node")
 
 # Position of the local flags in the attributes of a terminal (termios).

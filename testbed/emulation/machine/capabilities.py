@@ -42,7 +42,7 @@ PROGRAMS: tuple[tuple[str, str, str], ...] = (
     ("chromium", "chromium", "chromium"),
 )
 
-# Modules of the extras that do not have the name of their package.
+# Modules of optional dependencies (extras) whose package has another name.
 _OTHER_MODULES = ("mpl_toolkits", "yaml")
 
 #: Python packages.
@@ -302,7 +302,8 @@ def _trials(possible: bool) -> dict[str, Capability]:
     The trials run once per process.
 
     Args:
-        possible: The machine has what trials need. If not, all these capabilities are missing.
+        possible: The machine has namespaces and Open vSwitch, without which no trial can run and
+            all these capabilities count as missing.
     """
     from testbed.emulation.machine.capability_trials import TRIALS
 

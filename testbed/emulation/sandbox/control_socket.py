@@ -42,8 +42,8 @@ _TIMEVAL = struct.Struct("@ll")
 # Connections that may wait at one socket.
 _BACKLOG = 256
 
-# Time to wait for all sockets together at which others wait already, in seconds, and the parts
-# into which it is divided for single sockets.
+# Total time to wait for sockets whose queue of connections is full, in seconds. One socket may take
+# this time divided by the second number.
 _FULL_S = 0.8
 _FULL_PARTS = 4
 
@@ -189,23 +189,24 @@ def _open_sockets(required: str | None = None) -> Iterator[tuple[str, socket.soc
                 continue
             if connection is not None:
                 yield name, connection
-    # Sockets at which others wait come last: they may belong to another user and accept nothing.
+    # Sockets with a full queue come last: they may belong to another user and accept nothing.
     yield from _full_sockets(full)
 
 
 def _full_sockets(
     names_and_addresses: list[tuple[str, str]],
 ) -> Iterator[tuple[str, socket.socket]]:
-    """Wait for sockets at which others wait already, all together for ``_FULL_S``.
+    """Wait until sockets whose queue of connections is full accept one, and yield it with the name.
 
-    Another user may have any number of sockets that accept nothing.
+    The total time is limited to ``_FULL_S``, because another user may have any number of sockets
+    that accept nothing.
     """
     deadline_s = time.monotonic() + _FULL_S
     for name, address in names_and_addresses:
         remaining_s = deadline_s - time.monotonic()
         if remaining_s <= 0:
             return
-        # A socket that is still full is left out.
+        # A socket whose queue is still full is left out.
         with suppress(BlockingIOError):
             connection = _connection_to(address, min(remaining_s, _FULL_S / _FULL_PARTS))
             if connection is not None:

@@ -251,7 +251,10 @@ def _fork_helper(descriptor: int, modules: Sequence[str]) -> int:
 
 
 def _run_helper(descriptor: int, modules: Sequence[str]) -> int:
-    """Start the helper as a new program, and return its process id; arguments as above."""
+    """Start the helper as a new program, and return its process id.
+
+    The arguments are those of ``_fork_helper``.
+    """
     paths = [str(_ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", fork_server.__name__, str(descriptor), *modules],

@@ -73,9 +73,10 @@ def enter_sandbox(argv: Sequence[str], *, name: str | None = None) -> None:
     The function returns in a new process inside, whose exit code this process passes on. Terminal,
     pipes and signals pass through. In a sandbox, the function does nothing.
 
-    Other threads of this process would not continue inside. If there are any, ``testbed ARGV`` is
-    started inside in place of this process; programs that describe networks are not run again. If
-    the kernel refuses a sandbox, the exit code is 3 and stderr says why.
+    Other threads of this process would not continue inside. If there are any, this process executes
+    ``testbed ARGV`` inside instead. It hands over the networks that Python files have described, so
+    that these files are not run again. If the kernel refuses a sandbox, the exit code is 3 and
+    stderr says why.
 
     Args:
         argv: The arguments of this command, from which it can be started again.

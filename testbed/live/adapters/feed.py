@@ -35,7 +35,7 @@ ASK_S = 0.5
 _START_S = 20.0
 _VIEW_S = 1.0
 _FAREWELL_S = 2.0
-# Bytes.
+# Size of the socket's send buffer, in bytes.
 _SEND_BUFFER = 1 << 20
 NEEDED = ("aiohttp", "prometheus_client")
 

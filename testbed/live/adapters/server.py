@@ -40,22 +40,23 @@ LOW = 10
 TICK_S = 0.2
 # Time between two drawings of the curves.
 CURVES_S = 1.0
-# Bytes.
+# Largest message of the run, in bytes.
 MAX_MESSAGE = 1 << 20
 # Updates that wait for a slow page. Further ones are dropped, because the next has all values.
 BACKLOG = 50
 # Longest time in which pages may receive the last updates.
 FAREWELL_S = 1.0
-# Pages open at the same time. Each takes a descriptor and memory for the duration of the run.
+# Largest number of open pages and of connections. Each takes a descriptor and memory during the
+# run.
 MOST_PAGES = 16
 MOST_CONNECTIONS = 64
-# Connections of other users of this machine, so that they cannot use the page up.
+# Largest number of connections from other users of this machine, so that they cannot take all.
 MOST_FOREIGN = 16
 # Connections that wait to be accepted.
 _QUEUE = 128
 # Longest time without a request on a connection, and without a page reading its updates.
 PATIENCE_S = 10.0
-# The answer to the run when the pages have received its end.
+# Acknowledges to the run that the pages have received its end.
 REPORTED = b"told"
 HEADERS = {
     "Cache-Control": "no-store",
@@ -283,12 +284,12 @@ class LiveServer:
             )
         response = web.StreamResponse(headers=HEADERS | {"Content-Type": "text/event-stream"})
         await response.prepare(request)
-        mine: asyncio.Queue[Update | None] = asyncio.Queue(BACKLOG)
+        queue: asyncio.Queue[Update | None] = asyncio.Queue(BACKLOG)
         for known in self._view.replay():
-            mine.put_nowait(known)
-        self._pages.add(mine)
+            queue.put_nowait(known)
+        self._pages.add(queue)
         try:
-            while (message := await mine.get()) is not None:
+            while (message := await queue.get()) is not None:
                 written = f"event: {message.name}\ndata: {json.dumps(message.data)}\n\n"
                 async with asyncio.timeout(PATIENCE_S):
                     await response.write(written.encode())
@@ -301,7 +302,7 @@ class LiveServer:
             if request.transport is not None:
                 request.transport.abort()
         finally:
-            self._pages.discard(mine)
+            self._pages.discard(queue)
         return response
 
 
@@ -317,7 +318,10 @@ def _refusal(status: int, text: str) -> web.Response:
 
 
 def _page_text(path: str) -> str:
-    """Return the run's own page, which stays readable without the server, or nothing."""
+    """Return the HTML of the stored page of the run, or an empty text if it cannot be read.
+
+    Open pages show it at the end, and stay readable without the server.
+    """
     try:
         return read_plain(Path(path)).decode() if path else ""
     except (OSError, ValueError, TestbedError):

@@ -49,7 +49,8 @@ LEAD_S = 0.3
 # A fault on a crossing cable is requested this long before it takes effect, in seconds, so that
 # both ends of the cable change at the same time.
 FAULT_LEAD_S = 0.03
-# If a machine has died, it is known by then, in seconds. A failure in the meantime is its effect.
+# Time within which the death of a machine is noticed, in seconds. After another failure, the run
+# waits for this time, to find out whether a dead machine was the cause.
 _NOTICED_S = 2.0
 # Limit on the time to build a network, in seconds. It grows with the number of switches, because
 # one part may have nearly all of them.

@@ -2,8 +2,9 @@
 
     machine_process.py DESCRIPTOR NAME
 
-There is one thread per lane. The process ends when the socket is closed. It is not the Dask worker
-itself, because a switch or a sender must not wait for the event loop of another program.
+A lane is a queue of requests with its own thread. The process ends when the socket is closed. It is
+not the Dask worker itself, because a switch or a sender must not wait for the event loop of another
+program.
 """
 
 import os

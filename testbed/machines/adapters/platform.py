@@ -52,7 +52,7 @@ class Answer(NamedTuple, Generic[T]):
 
 
 class FromParts:
-    """A context manager of things that are built from parts.
+    """Base class of context managers that enter several others, their parts.
 
     If a part cannot be built, the parts before it are closed.
     """
@@ -239,7 +239,10 @@ def here(wiring: Wiring, **options: Any) -> Iterator[Here]:
 
 @contextmanager
 def occupied_here(net: EmulatedNetwork, controller: ControllerLink) -> Iterator[Here]:
-    """Use a network that the caller runs. Everything that runs start on it ends with the block."""
+    """Use a network that the caller runs.
+
+    Everything that a run starts on the network ends with the block.
+    """
     machine = MachineState(name=Here.names[0])
     with machine.stack as built:
         machine.objects |= {"net": net, "controller": controller, "built": built}

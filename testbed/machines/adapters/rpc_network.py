@@ -111,8 +111,10 @@ class PartitionSpec:
         mtu: MTU of the links, in bytes.
         shape: Whether links have their rates and delays.
         controlled: Whether a controller is started for the switches.
-        first_udp_port: See ``EmulatedNetwork``.
-        talking: See ``EmulatedNetwork``.
+        first_udp_port: UDP port whose datagrams have priority in the queue of every link; None for
+            one queue for all.
+        talking: End points that may send, because their hosts know each other's addresses; None for
+            all.
         seed: Seed of impaired links.
         controller_port: TCP port of an existing controller if ``controlled`` is false; None: the
             switches have no controller.
@@ -284,7 +286,7 @@ def forget_lateness(machine: MachineState) -> None:
 
 
 def delay_problem(machine: MachineState) -> str | None:
-    """Return why the links that a process delays on this machine make a run invalid, or None."""
+    """Return why the relay, which delays packets on this machine, makes a run invalid, or None."""
     for name, report in network_of(machine).impairment_reports().items():
         if not report.delay_s:
             continue

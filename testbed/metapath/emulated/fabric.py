@@ -101,8 +101,8 @@ def _stream(
         paths: The known paths of FT-DRB; None for another routing.
         report_progress: Receives the progress.
         routes: Recomputes the routes; None for another routing.
-        warm: Labels under which a source without known paths sends packets before the start, so
-            that switches look up flows.
+        warm: Labels of the packets that are sent before the start, so that switches look up flows.
+            They are not used with FT-DRB, which has one label for each known path.
     """
     net = platform.network
     controller = platform.controller

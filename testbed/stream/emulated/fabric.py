@@ -58,8 +58,8 @@ from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import check_concurrent
 from topologies import Json, JsonObject, LinkId, label_of
 
-# A run is invalid if the uncertainty of a clock is larger. The packets of a fault are distinguished
-# with a margin of 20 ms on each side.
+# Largest uncertainty of a machine's clock in a valid run. It is a quarter of the 20 ms by which the
+# clocks of the sender and of the faults may differ (``FAULT_GUARD_S``).
 CLOCKS_WITHIN_S = 0.005
 
 # Time limits of the answers of an end point: when it is prepared, while the stream runs, and when
@@ -252,7 +252,7 @@ class _Conditions(NamedTuple):
         busy: Share of the processors that was in use.
         switch_drops: Number of packets that the switches dropped.
         machines: Report on the machines; None if there is only one.
-        facts: Facts about the network, which become counters.
+        facts: Properties of the network and its machines, which are added to the counters.
     """
 
     faults: tuple[FaultTimes, ...]
@@ -491,7 +491,7 @@ def with_port_status(
         start: The start of the stream on the monotonic clock.
 
     Returns:
-        The times without a change if no port of the cable went down during the fault.
+        The times unchanged if no port of the cable went down during the fault.
     """
     failed_cable = wiring.cable_of(times.fault.link)
     ports = set()

@@ -1,8 +1,8 @@
 """The times at which the sender had answered each epoch with the block size that it requires.
 
-The answer is the first block with a right N that began when the sender was certain of the loss. A block
-that has the right N by chance is no answer. If no such block was sent in time, the answer counts as given
-when it was due at the latest, so that a wrong sender is compared as well.
+The answer is the first block with a right N that began when the sender was certain of the loss. A
+block that has the right N by chance is no answer. If no such block was sent before the answer was
+due, the due time is used, so that a sender with a wrong N is compared too.
 """
 
 import math
@@ -20,8 +20,8 @@ from topologies import Json
 
 # The first reports of a run may be late on a machine that is still loading code.
 START_UP_S = 0.4
-# An answer is due after two reports, this number of blocks, and the time in which this number of packets
-# is lost.
+# An answer is due after two report intervals, this number of blocks, and the time in which this
+# number of packets is lost.
 _ANSWER_BLOCKS = 5
 _ANSWER_LOSSES = 3
 # Log likelihood ratio at which a sender that estimates believes that the loss has changed.
@@ -42,8 +42,8 @@ class AnswerTimes(EpochFacts):
     def answered_s(self) -> FloatArray:
         """The time at which the sender had answered each epoch.
 
-        This is the beginning of the first block with an N of the range, once the sender was certain;
-        at the latest the time at which the answer is due.
+        This is the beginning of the first block with an N in the accepted range, once the sender
+        was certain; at the latest the time at which the answer is due.
         """
         answered_s = self._due_s.copy()
         epoch = self.epoch_of_block
@@ -59,10 +59,10 @@ class AnswerTimes(EpochFacts):
 
     @cached_property
     def settled_s(self) -> FloatArray:
-        """The time from which on N is compared in each epoch.
+        """The time after which N is compared with the required one, in each epoch.
 
-        A sender that can know the lost labels is compared from its answer on. The N of a sender that
-        estimates may be right by chance, so it is compared from when its answer is due.
+        If the sender can know the lost labels, this is the time of its answer. If it estimates the
+        loss, its N may be right by chance, so this is the time at which the answer is due.
         """
         if not self.theory.adaptive:
             return self.answered_s
@@ -83,10 +83,10 @@ class AnswerTimes(EpochFacts):
 
     @cached_property
     def _certain_s(self) -> FloatArray:
-        """The end of the last belief that calls for another N, in each epoch.
+        """The end of the last belief that requires another N than the epoch, in each epoch.
 
-        An estimate, and no belief at all, count as such. Before that, a block that happens to have the
-        right N is no answer.
+        Times with an estimate, or without any belief, count as such a belief. A block before this
+        time that happens to have the right N is no answer.
         """
 
         def is_right(belief: Json) -> BoolArray:
@@ -98,8 +98,8 @@ class AnswerTimes(EpochFacts):
     def _last_wrong_belief_s(self, is_right: Callable[[Json], BoolArray]) -> FloatArray:
         """Return when the last wrong belief before the due answer ended, in each epoch.
 
-        This is the beginning of an epoch in which the sender had none, or in which it cannot know what
-        is lost.
+        If there was none, or if the sender cannot know what is lost, this is the beginning of the
+        epoch.
 
         Args:
             is_right: A function from a belief to a mask of the epochs for which it is right.
@@ -121,7 +121,7 @@ class AnswerTimes(EpochFacts):
     def _due_s(self) -> FloatArray:
         """The time at which the answer to each epoch is due."""
         due_s = np.maximum(self.starts_s + self._rise_s, self._recovered_s)
-        # At rest nothing is to be answered, but the first reports have to arrive.
+        # If nothing is lost at first, no answer is needed, but the first reports have to arrive.
         start_up_s = START_UP_S + self.theory.round_trip_s
         due_s[0] = max(due_s[0], start_up_s) if self.losses[0] else start_up_s
         return np.minimum(self.stops_s, due_s)
@@ -155,10 +155,10 @@ class AnswerTimes(EpochFacts):
 
     @cached_property
     def _recovered_s(self) -> FloatArray:
-        """The time at which the sender has recovered from epochs that asked for a larger N.
+        """The time at which the sender has recovered from epochs that required a larger N.
 
-        A sender retains the N of what it has been through until it has recovered. If it estimates, or no
-        N helps, that may be any N.
+        Until then a sender keeps the larger N. If it estimated the loss, or no N was sufficient,
+        this may be any N.
         """
         highs = self.highest_sizes
         peaks = np.where(self.estimated, self.theory.policy.largest, highs)

@@ -68,10 +68,11 @@ def mistaken_beliefs(
 ) -> Iterator[float]:
     """Yield when the sender began to be certain of a loss that did not exist.
 
-    What it named loses another number of labels than it said, or packets under those labels arrived
-    and it was still certain when reports had long told of them. Of the stream's last packets, no
-    report tells. While nodes move, several splits may
-    lose that number: the belief is wrong if packets contradict it under all of them.
+    There are two such cases. The failure of the named cables loses another number of labels than
+    the belief states. Or packets with these labels arrived, and the sender was still certain when
+    it must have received the reports about them. The last packets of the stream are left out,
+    because no report contains them. While nodes move, several splits may lose the stated number of
+    labels; the belief is wrong if packets contradict it under all of them.
 
     Args:
         theory: What follows from the plan.
@@ -116,10 +117,10 @@ def _loses_one_of(labels: Sequence[int], table: CandidateTable, lost_labels: int
 def _interruptions(
     epochs: Sequence[Epoch], share: float, allowed_s: float
 ) -> list[tuple[float, float]]:
-    """Return the times, shorter than an answer takes, for which a share of losses stopped.
+    """Return interruptions of a share of losses that are shorter than the allowed reaction.
 
-    Packets that arrive then do not contradict a belief: the labels are lost again when the sender
-    hears of it.
+    Packets that arrive in them do not contradict a belief, because the labels are lost again when
+    the report about these packets arrives.
     """
     right = [epoch for epoch in epochs if abs(epoch.loss - share) < 1 / LABELS]
     gaps = [(before.stop_s, after.start_s) for before, after in pairwise(right)]
@@ -140,7 +141,7 @@ def _candidates(
 
 
 def _lost_together(table: CandidateTable, names: Sequence[str]) -> int:
-    """Return the labels that the named candidates lose, as a bit set; 0 if a name is no candidate."""
+    """Return a bit set of the labels that the candidates lose; 0 if a name is no candidate."""
     masks = {
         candidate.name: mask for candidate, mask in zip(table.candidates, table.masks, strict=True)
     }

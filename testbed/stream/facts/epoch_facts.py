@@ -1,7 +1,7 @@
-"""The epochs of a run, and the block size that answers each of them.
+"""The epochs of a run, and the block size N that each of them requires.
 
-An epoch is a time in which nothing changes: the same links are broken, and packets take the same paths.
-A fault that overlaps no other fault is an epoch of its own.
+An epoch is a time in which nothing changes: the same links are broken, and packets take the same
+paths. The time of a fault that overlaps no other fault is one epoch.
 """
 
 from functools import cached_property
@@ -23,7 +23,8 @@ from testbed.stream.prediction.stream_theory import StreamTheory
 class EpochFacts:
     """The epochs of one run of one plan.
 
-    Arrays have one entry for each epoch in the order of time, unless their docstring says otherwise.
+    Arrays have one entry for each epoch in the order of time, unless their docstring says
+    otherwise.
     """
 
     def __init__(self, plan: StreamPlan, run: StreamMeasurements) -> None:
@@ -58,22 +59,22 @@ class EpochFacts:
 
     @cached_property
     def required(self) -> tuple[Requirement, ...]:
-        """The N that answers each epoch."""
+        """The N that each epoch requires, with its tolerances."""
         return tuple(self.theory.requirement(epoch) for epoch in self.epochs)
 
     @cached_property
     def sizes(self) -> FloatArray:
-        """The N that answers each epoch as a number; nan if none does."""
+        """The N that each epoch requires, as a number; nan if no N is sufficient."""
         return np.array([required.size for required in self.required])
 
     @cached_property
     def lowest_sizes(self) -> IntArray:
-        """The smallest N with which the sender may answer each epoch."""
+        """The smallest N that is accepted as an answer to each epoch."""
         return np.array([required.low for required in self.required])
 
     @cached_property
     def highest_sizes(self) -> IntArray:
-        """The largest N with which the sender may answer each epoch."""
+        """The largest N that is accepted as an answer to each epoch."""
         return np.array([required.high for required in self.required])
 
     @cached_property

@@ -1,8 +1,8 @@
 """The smallest and the largest probability with which each packet of a run was lost.
 
-A packet may meet several epochs while it is in transit, and changes are carried out a little off their
-time. For every packet this leaves a smallest and a largest probability of loss. If both are the same, the
-fate of the packet is certain, and losses can be compared with the prediction.
+A packet may meet several epochs while it is in transit, and the recorded times of changes have
+small errors. Therefore each packet has a smallest and a largest probability of loss. If they are
+equal, the fate of the packet is called certain, and losses can be compared with the prediction.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ from testbed.stream.measurements import (
 )
 from testbed.stream.prediction.active_faults import Epoch, path_losses
 
-# A change may have been in force this long before it was noted.
+# A change may have been active this long before its recorded time.
 EARLY_S = 0.01
 
 
@@ -57,7 +57,7 @@ class LossBounds:
 
     @cached_property
     def certain(self) -> BoolArray:
-        """A mask of the packets for which one probability is left."""
+        """A mask of the packets whose two bounds are equal."""
         return np.asarray(self.lowest == self.highest)
 
     @cached_property
@@ -100,7 +100,7 @@ def bounds_over(
         course: All epochs, in order.
         splits: The label splits of the plan.
         run: The measurements.
-        there_s: When each packet had arrived at the latest.
+        there_s: The latest possible time of arrival of each packet.
     """
     sent = run.sent
     apart_s = run.clocks.fault_to_sender_s
@@ -124,9 +124,9 @@ def _bounds_of(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the bounds for packets with these labels that met these epochs.
 
-    A link loses for sure the packets that it loses in all of the epochs. Packets that it loses in
-    some of them are lost perhaps: a packet may cross one link in the first epoch and another link
-    in the second.
+    The lower bound counts links that lose packets in all of these epochs, the upper bound those
+    that do so in any of them: a packet may cross one link in the first epoch and another link in
+    the second.
     """
     surely = dict(met[0].broken)
     perhaps = dict(met[0].broken)

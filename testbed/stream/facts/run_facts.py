@@ -1,10 +1,11 @@
 """All facts of one run of one plan of a stream, each computed once.
 
-Theory of operation. Time is divided into epochs (``epoch_facts``). For each epoch the plan says which
-share of the labels is lost and which N answers that, and the logs say when the sender had answered
-(``answer_times``). For each packet the epochs give the smallest and the largest probability of loss
-(``loss_bounds``). A block is *settled* if it begins after the sender's answer to its epoch and is over
-before the epoch ends. All figures are sums over packets, blocks and epochs.
+Theory of operation. Time is divided into epochs (``epoch_facts``). For each epoch, the share of
+lost labels and the required N follow from the plan, and the time of the sender's answer from the
+logs (``answer_times``). For each packet, the epochs give the smallest and the largest probability
+of loss (``loss_bounds``). A block is *settled* if it begins after the sender's answer to its epoch
+and its last packet arrives before the epoch ends. All figures are sums over packets, blocks and
+epochs.
 """
 
 from functools import cached_property
@@ -27,7 +28,8 @@ from testbed.stream.prediction.path_delays import REACTION_S, path_spread_s
 
 # Share of the playback buffer by which sender, switches and receiver may each be late.
 MAX_LAG = 0.25
-# The time in transit is read off the packets sent within a second: a busy machine delays some.
+# The longest transit time is taken over the packets sent within a second, because a busy machine
+# delays some of them.
 _BIN_S = 0.25
 _BINS_AROUND = 4
 
@@ -35,8 +37,8 @@ _BINS_AROUND = 4
 class RunFacts(AnswerTimes):
     """Facts of one run of one plan; none is a verdict, and none is computed before it is needed.
 
-    Arrays have one entry for each packet in the order of the sender's log, or for each block in the order
-    of ``run.blocks``.
+    Arrays have one entry for each packet in the order of the sender's log, or for each block in the
+    order of ``run.blocks``.
     """
 
     # Packets.
@@ -68,7 +70,10 @@ class RunFacts(AnswerTimes):
 
     @cached_property
     def loss_bounds(self) -> LossBounds:
-        """Every packet against the epochs that it may have met, as commanded and as carried out."""
+        """The bounds of each packet, over the epochs that it may have met.
+
+        Both the planned and the recorded times of the faults are taken into account.
+        """
         commanded = []
         for times in self.run.faults:
             fault = times.fault
@@ -85,7 +90,7 @@ class RunFacts(AnswerTimes):
 
     @cached_property
     def _changing(self) -> BoolArray:
-        """A mask of the packets in transit while rules changed or links vanished: any may be lost."""
+        """A mask of the packets in transit while routes changed, each of which may be lost."""
         sent_s = self.run.sent.time_s
         apart_s = self.run.clocks.fault_to_sender_s
         changing = np.zeros(len(sent_s), dtype=np.bool_)
@@ -98,10 +103,10 @@ class RunFacts(AnswerTimes):
         return changing
 
     def surely_met(self, times: FaultTimes) -> BoolArray:
-        """Return a mask of the packets that surely met the fault, in blocks that met it as a whole.
+        """Return a mask of packets that certainly met the fault, with their complete block.
 
-        These are first transmissions of blocks that were sent while the fault was in force and
-        arrived before its end. Their labels follow one another in the plan's order.
+        These are the first N packets of each block that was sent while the fault was active and
+        arrived before its end. Their labels are consecutive in the plan's order.
         """
         sent_s = self.run.sent.time_s
         apart_s = self.run.clocks.fault_to_sender_s
@@ -118,20 +123,20 @@ class RunFacts(AnswerTimes):
 
     @cached_property
     def first_packets(self) -> IntArray:
-        """The number of packets that were sent of each block at first.
+        """The number of packets of each block without late parity.
 
-        An N that the sender announced and did not send adds nothing.
+        This is N, or the number of packets that were sent if the sender did not send all N.
         """
         return np.minimum(self.run.size_begun, self.run.packets_of_block)
 
     @cached_property
     def late_parity(self) -> IntArray:
-        """The number of packets that were sent of each block afterwards."""
+        """The number of late parity packets of each block, which were sent after its first N."""
         return np.asarray(self.run.packets_of_block - self.first_packets)
 
     @cached_property
     def safe(self) -> BoolArray:
-        """A mask of the blocks that lost nothing according to theory."""
+        """A mask of the blocks that cannot have lost a packet according to the prediction."""
         blocks = len(self.run.blocks.block)
         endangered = np.bincount(
             self.run.place_of_block,
@@ -153,9 +158,9 @@ class RunFacts(AnswerTimes):
 
     @cached_property
     def unheard(self) -> BoolArray:
-        """A mask of the last blocks of the stream, whose losses perhaps no report can show.
+        """A mask of the last blocks of the stream, whose losses the sender may never learn of.
 
-        Hardly any packet that certainly arrives was sent after them (``StreamTheory.tail_s``).
+        It learns of a loss only when a later packet arrives (``StreamTheory.tail_s``).
         """
         sent_s = self.run.sent.time_s
         last_sent_s = np.full(len(self.run.blocks.block), -np.inf)
@@ -165,7 +170,10 @@ class RunFacts(AnswerTimes):
 
     @cached_property
     def spurious(self) -> BoolArray:
-        """A mask of the blocks of a sender that treated late packets as lost (``timing_errors``)."""
+        """A mask of blocks that were affected because delayed packets counted as lost.
+
+        See ``timing_errors``.
+        """
         if not self.only_switches_delay or not len(self.run.news.lost_s):
             return np.zeros(len(self.run.blocks.block), dtype=np.bool_)
         return spurious_loss_blocks(self.run, self.plan.stream)
@@ -208,7 +216,7 @@ class RunFacts(AnswerTimes):
     def counted(self) -> BoolArray:
         """A mask of the blocks over which redundancy and late parity are summed.
 
-        These are settled blocks with an N that theory predicts, begun upon true news.
+        These are settled blocks whose N is predicted, and which a correctly informed sender began.
         """
         return np.asarray(self.settled & ~self.spurious & ~self.unpredicted)
 
@@ -238,7 +246,7 @@ class RunFacts(AnswerTimes):
 
     @cached_property
     def queueing_s(self) -> float:
-        """Longest time in transit beyond the longest path and what clocks leave open."""
+        """Longest transit time, minus the longest propagation and the uncertainty of the clocks."""
         transit_s = self.run.deliveries.transit_s
         longest_s = float(transit_s[~np.isnan(transit_s)].max(initial=0.0))
         clocks_s = self.run.clocks.end_to_end_s
@@ -246,14 +254,14 @@ class RunFacts(AnswerTimes):
 
     @cached_property
     def oldest_report_s(self) -> float:
-        """Age of the newest packet that a report told of, at most, beyond propagation."""
+        """Largest age of the newest packet in a loss report when it arrived, beyond propagation."""
         ages_s = self.run.news.told_s - self.run.news.newest_s
         oldest_s = float(ages_s[np.isfinite(ages_s)].max(initial=0.0))
         return oldest_s - 2 * self.theory.longest_path_s
 
     @cached_property
     def max_report_age_s(self) -> float:
-        """Age of news with which a sender can still answer in time."""
+        """Largest age of a loss report with which the sender can still answer in time."""
         stream = self.plan.stream
         rest_s = REACTION_S - stream.report_interval_s - SETTLE_S - stream.block_s
         return max(rest_s, self.playback_quarter_s)
@@ -271,7 +279,7 @@ class RunFacts(AnswerTimes):
 
     @cached_property
     def diagnosis_accuracy(self) -> DiagnosisAccuracy | None:
-        """The share of failures that the sender knew; None if it does not diagnose or has no log."""
+        """Accuracy of the sender's diagnoses; None if it does not diagnose or has no log."""
         if not self.theory.diagnosing or not self.beliefs:
             return None
         mistaken = len(self.mistaken_beliefs)

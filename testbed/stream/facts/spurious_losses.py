@@ -1,4 +1,4 @@
-"""Blocks that a sender began or helped upon false news."""
+"""Blocks that a sender began, or sent late parity for, because it took delayed packets for lost."""
 
 import numpy as np
 
@@ -13,15 +13,16 @@ from testbed.stream.options import StreamParameters
 def spurious_loss_intervals(run: StreamMeasurements, stream: StreamParameters) -> FloatArray:
     """Return when the sender treated packets as lost that arrived after all, shape (spans, 2).
 
-    Each span lasts for one report longer: with that report the sender judges the labels again. A
-    loss that no report denied counts for the time of the playback buffer. Spans are in the order of
-    their beginnings, and each ends no sooner than those before it.
+    Each span ends with the report after the one that corrects the error, because with that report
+    the sender diagnoses the labels again. If no report corrected a loss, its span lasts for the
+    time of the playback buffer. Spans are in the order of their beginnings, and their ends do not
+    decrease.
     """
     news = run.news
     arrived = np.isin(news.block * 256 + news.symbol, run.received.key)
     began_s = news.lost_s[arrived]
-    denied_s = news.came_s[arrived]
-    reported_s = np.where(np.isfinite(denied_s), denied_s, began_s + stream.playback_s)
+    corrected_s = news.came_s[arrived]
+    reported_s = np.where(np.isfinite(corrected_s), corrected_s, began_s + stream.playback_s)
     next_report = np.searchsorted(news.told_s, reported_s, side="right")
     later_s = np.append(news.told_s, np.inf)[next_report]
     ended_s = np.where(np.isfinite(later_s), later_s, reported_s + stream.report_interval_s)
@@ -30,10 +31,10 @@ def spurious_loss_intervals(run: StreamMeasurements, stream: StreamParameters) -
 
 
 def spurious_loss_blocks(run: StreamMeasurements, stream: StreamParameters) -> BoolArray:
-    """Return which blocks a misinformed sender began or helped, shape (blocks,).
+    """Return which blocks a misinformed sender began or sent late parity for, shape (blocks,).
 
-    Late parity counts until the time of the playback buffer after that: what was decided then is
-    still being sent.
+    Late parity counts until a playback time after the end of a span, because it is sent for that
+    long after the decision.
     """
     spans = spurious_loss_intervals(run, stream)
     block = run.place_of_block

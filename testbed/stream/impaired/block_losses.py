@@ -1,4 +1,4 @@
-"""The check of blocks that lose too many packets to bursts on impaired links."""
+"""Checks how many blocks cannot be decoded because of loss bursts on impaired links."""
 
 import math
 from collections.abc import Sequence
@@ -19,23 +19,29 @@ from testbed.stream.measurements import BoolArray, FloatArray, IntArray
 from topologies.impairments import GilbertElliott
 
 INDEPENDENT = "as many losses, but independent ones"
-# Fewer blocks are not compared.
+# With fewer blocks there is no check.
 _MIN_BLOCKS = 50
 
 
 class _Crossing(NamedTuple):
-    """The packets of one block on one link: the link's chain, and their positions on the link."""
+    """The packets of one block that crossed one link.
+
+    Attributes:
+        chain: The Markov chain of the link's losses.
+        positions: The index of each packet among all packets that reached the link.
+    """
 
     chain: GilbertElliott
     positions: IntArray
 
 
 def block_checks(facts: RunFacts, crossings: Sequence[LinkTraversal]) -> list[Check]:
-    """Return the check of the blocks of whose first N packets fewer than M arrived, if it can tell.
+    """Return the check of the share of blocks that their first N packets do not decode.
 
-    The share is predicted by the recursion over the chain. Its rival are independent losses. There is no
-    check if theory itself says that this number of blocks cannot distinguish the two. That is known
-    before anything is measured.
+    Such a block received fewer than M of them. The share is predicted by Elliott's recursion over
+    the chain. Its rival is the share for independent losses of the same mean. The list is empty if
+    too few blocks crossed the links to distinguish the two; this does not depend on what was
+    measured.
     """
     bursty = [crossing for crossing in crossings if _chain_of(crossing) is not None]
     losing = sum(mean_of(crossing.span.impairments) > 0 for crossing in crossings)
@@ -59,7 +65,7 @@ def block_checks(facts: RunFacts, crossings: Sequence[LinkTraversal]) -> list[Ch
 
 
 def _chain_of(crossing: LinkTraversal) -> GilbertElliott | None:
-    """Return the chain of a link that does nothing but lose packets in bursts, or None."""
+    """Return the chain of a link whose only impairment is loss in bursts, or None."""
     impairments = crossing.span.impairments
     if len(impairments) == 1 and isinstance(impairments[0], GilbertElliott):
         return impairments[0]
@@ -67,10 +73,10 @@ def _chain_of(crossing: LinkTraversal) -> GilbertElliott | None:
 
 
 class _Blocks:
-    """The blocks of which all packets on impaired links met nothing else, shape (blocks,).
+    """The blocks whose packets met no other fault or impairment, shape (blocks,).
 
     Attributes:
-        predicted: The probability that more packets are lost than the block has parity.
+        predicted: The probability that more packets are lost than the block has parity packets.
         independent: The same, if losses were independent.
         undecodable: A mask of the blocks of which fewer than M of the first N packets arrived.
         inflation: The factor by which bursts that span several blocks increase the variance.
@@ -95,7 +101,7 @@ class _Blocks:
             memory = max(memory, chain.memory)
             block = sent.block[crossing.packets]
             excluded |= set(block[~crossing.alone].tolist())
-            # The first and the last block may have crossed the link in part.
+            # Of the first and the last block, only some packets may have met the impairment.
             excluded |= {*block[:1].tolist(), *block[-1:].tolist()}
             first = sent.symbol[crossing.packets] < sent.block_size[crossing.packets]
             for number in np.unique(block).tolist():
@@ -123,7 +129,7 @@ def _undecodable(crossings: Sequence[_Crossing], spare: int, *, bursts: bool) ->
     """Return the probability that a block loses more than ``spare`` packets.
 
     Args:
-        crossings: Its packets on all impaired links.
+        crossings: The packets of the block on each impaired link.
         spare: The number of parity packets.
         bursts: False if losses are independent.
     """

@@ -1,9 +1,9 @@
 """Losses that arrive in bursts: their mean, their memory, and the losses of a block.
 
-An impairment that loses packets is described by its mean survival s, by the variance v of the survival over
-the states of its chain, and by the memory m of these states. The survival of two packets that cross the
-link k packets apart has the covariance v m^k (Gilbert 1960; Elliott 1963 for the losses of a block).
-Several impairments of one link multiply.
+An impairment that loses packets is described by its mean survival s, by the variance v of the
+survival over the states of its chain, and by the memory m of these states. The survival of two
+packets that cross the link k packets apart has the covariance v m^k (Gilbert 1960; Elliott 1963 for
+the losses of a block). Several impairments of one link multiply.
 """
 
 from functools import lru_cache
@@ -19,7 +19,7 @@ _NEGLIGIBLE = 1e-12
 
 
 def survival_covariance(impairments: Impairments, lag: int) -> float:
-    """Return the covariance of the survival of two packets that cross the link ``lag`` packets apart.
+    """Return the covariance of the survival of two packets, ``lag`` packets apart on the link.
 
     Args:
         impairments: The impairments of the link.
@@ -44,7 +44,7 @@ def follows_a_loss(impairments: Impairments) -> float:
 
 
 def mean_of(impairments: Impairments) -> float:
-    """Return the share of packets lost in the long run."""
+    """Return the mean share of packets lost."""
     retained = 1.0
     for step in impairments:
         retained *= 1 - step.mean_loss
@@ -67,18 +67,22 @@ def share_error(impairments: Impairments, packets: int) -> float:
 def losses_in_block(chain: GilbertElliott, gaps: tuple[int, ...]) -> FloatArray:
     """Return the probabilities of 0, 1, ... losses among the packets of a block.
 
-    This is Elliott's recursion over the state and the losses so far, from the stationary state. Cost:
-    O(n^2) for n packets.
+    This is Elliott's recursion over the state and the losses so far, from the stationary state.
+    Cost: O(n^2) for n packets.
 
     Args:
         chain: The chain of the link.
-        gaps: For each packet but the first, how many packets of the link after the one before it comes.
+        gaps: For each packet except the first, its distance from the previous packet of the block,
+            counted in packets of the link; 1 for neighbours.
 
     Returns:
         Shape (len(gaps) + 2,).
 
+    Two neighbours are both lost with the share of the bad state, times the probability to stay
+    there:
+
     >>> chain = GilbertElliott(p=0.1, r=0.3)
-    >>> round(float(losses_in_block(chain, (1,))[2]), 3)  # both lost: the bad state's share, times staying bad
+    >>> round(float(losses_in_block(chain, (1,))[2]), 3)
     0.175
     """
     count = len(gaps) + 1
@@ -95,7 +99,7 @@ def losses_in_block(chain: GilbertElliott, gaps: tuple[int, ...]) -> FloatArray:
 
 
 def _transition(chain: GilbertElliott, steps: int) -> FloatArray:
-    """Return the probability of each state (row) after a number of packets, given the state (column)."""
+    """Return the probability of each state (row) after ``steps`` packets, by the first (column)."""
     stay = chain.memory**steps
     bad_share = chain.loss_in_bad_state
     to_bad = bad_share * (1 - stay)
@@ -104,7 +108,7 @@ def _transition(chain: GilbertElliott, steps: int) -> FloatArray:
 
 
 def binomial_losses(fraction: float, count: int) -> FloatArray:
-    """Return the probabilities of 0, 1, ... losses among independent packets, shape (count + 1,)."""
+    """Return the probabilities of 0 to ``count`` losses among independent packets."""
     from scipy.stats import binom
 
     return np.asarray(binom.pmf(np.arange(count + 1), count, fraction), dtype=np.float64)

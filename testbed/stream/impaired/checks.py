@@ -1,7 +1,8 @@
-"""Checks of what impaired links did to a stream's packets: losses, bursts, copies, waits and overtaking.
+"""Checks of what impaired links did to a stream's packets.
 
-Each check names its rival: the figure that would be measured if the link did nothing, or if it lost as much,
-but independently.
+They compare losses, loss bursts, copies, extra delays and reordering with their predictions. Each
+check names its rival: the figure that would be measured if the link were not impaired, or if it
+lost the same share of packets independently of each other.
 """
 
 import math
@@ -44,7 +45,8 @@ from topologies.impairments import (
     to_text,
 )
 
-# Real switches, and a program that delays packets, may add this to a mean wait. The simulator adds nothing.
+# Largest addition of real switches and of the relay to the mean extra delay. The simulator adds
+# nothing.
 GRAIN_S = 0.004
 _SIMULATOR_GRAIN_S = 1e-6
 
@@ -65,10 +67,10 @@ def impairment_checks(facts: RunFacts) -> list[Check]:
 
 
 def unrest_s(facts: RunFacts) -> float:
-    """Return by how much the times in transit of packets that met no impairment differ (99 of 100).
+    """Return the spread of the transit times of packets that met no impairment, in seconds.
 
-    That is what the machine does to all packets. It is 0 if no check compares times: losses and copies do
-    not depend on them.
+    It is the 99th percentile of their transit times beyond propagation, minus the median: the delay
+    that the machine itself adds. It is 0 if no impairment concerns delays.
     """
     unrest = 0.0
     for crossing in link_traversals(facts):
@@ -135,7 +137,7 @@ def _loss_check(run: StreamMeasurements, crossing: LinkTraversal, ending: str) -
 def _burst_check(run: StreamMeasurements, crossing: LinkTraversal, ending: str) -> Check:
     """Return the check of how often the packet after a lost one is lost too.
 
-    Neighbours on the link count if both met nothing else.
+    Two consecutive packets of the link count if neither met another fault or impairment.
     """
     losing = without_copies(crossing.span.impairments)
     lost = run.lost[crossing.packets]
@@ -176,9 +178,9 @@ def _copies_check(run: StreamMeasurements, crossing: LinkTraversal, ending: str)
 def _waiting_checks(
     run: StreamMeasurements, crossing: LinkTraversal, ending: str
 ) -> Iterator[Check]:
-    """Yield the checks of the mean wait and of the packets that were overtaken.
+    """Yield the checks of the mean extra delay and of the share of reordered packets.
 
-    Both are predicted from the times of sending and independent draws.
+    Both are predicted by Monte Carlo simulation for the actual times of sending.
     """
     arrived = crossing.alone & ~run.lost[crossing.packets]
     packets = crossing.packets[arrived]

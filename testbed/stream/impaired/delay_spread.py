@@ -1,4 +1,4 @@
-"""The time for which delays and reordering hold packets up, and the packets that are overtaken."""
+"""Predicts the extra delay of packets on impaired links, and how many packets are overtaken."""
 
 from dataclasses import dataclass
 
@@ -14,22 +14,22 @@ from topologies.impairments import (
     Reordering,
 )
 
-# The spread of the draws tells how far one run may be from the mean.
+# Number of Monte Carlo draws. Their spread shows how far one run may be from the mean.
 DRAWS = 40
-# Smaller grains of a fabric change no order of packets.
+# A fabric that adds less than this to a delay does not change the order of packets.
 _NO_GRAIN_S = 1e-5
 
 
 @dataclass(frozen=True, kw_only=True)
 class DelaySpread:
-    """The predicted waits of packets.
+    """The predicted extra delays of packets on a link.
 
     Attributes:
-        mean_s: The mean wait.
+        mean_s: The mean extra delay.
         mean_error_s: The standard deviation of this mean over runs.
         overtaken: The share of packets that is overtaken.
         overtaken_error: The standard deviation of this share over runs.
-        shortest_s: The shortest range of waits of any impairment.
+        shortest_s: The smallest range of extra delays of any impairment.
     """
 
     mean_s: float
@@ -62,9 +62,9 @@ def overtaken_packets(arrivals_s: FloatArray) -> BoolArray:
 
 
 def predicted_delay_spread(impairments: Impairments, sent_s: FloatArray) -> DelaySpread | None:
-    """Return the waits of packets on a link, or None if it delays none or has the rate of a trace.
+    """Return the predicted delays, or None if the link delays no packet or has a rate trace.
 
-    Losses leave the waits of the other packets unchanged. Cost: O(n log n) for each of ``DRAWS``.
+    Losses do not change the delays of the other packets. Cost: O(n log n) for each of ``DRAWS``.
 
     Args:
         impairments: The impairments of the link, in order.
@@ -101,7 +101,7 @@ def _shortest_range_s(delaying: list[ExtraDelay | Reordering]) -> float:
 
 
 def longest_wait_s(impairments: Impairments) -> float:
-    """Return the longest time that delays and reordering hold a packet up; 0 for a trace."""
+    """Return the longest extra delay by delays and reordering; 0 for a rate trace."""
     waits_s = 0.0
     for step in impairments:
         if isinstance(step, ExtraDelay):
@@ -112,7 +112,7 @@ def longest_wait_s(impairments: Impairments) -> float:
 
 
 def _draw_waits(impairments: Impairments, count: int, rng: np.random.Generator) -> FloatArray:
-    """Return how long the first copy of each packet waits, shape (count,)."""
+    """Return the extra delay of the first copy of each packet, shape (count,)."""
     first_s = np.zeros(count)
     second_s = np.full(count, np.inf)
     for step in impairments:
@@ -127,7 +127,7 @@ def _draw_waits(impairments: Impairments, count: int, rng: np.random.Generator) 
 def _draw_delays(
     impairment: Impairment, count: int, rng: np.random.Generator
 ) -> FloatArray | float:
-    """Return what one impairment adds to the waits; 0 if it delays no packet."""
+    """Return the extra delay by one impairment; 0 if it delays no packet."""
     if isinstance(impairment, ExtraDelay):
         return impairment.mean_s + impairment.jitter_s * (2 * rng.random(count) - 1)
     if isinstance(impairment, Reordering):

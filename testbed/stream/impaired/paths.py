@@ -56,7 +56,7 @@ class Break(NamedTuple):
 
 
 class _BreaksInTime:
-    """The breaks of one link, by the times between which none begins or ends."""
+    """The breaks of one link, grouped by time intervals in which no break begins or ends."""
 
     def __init__(self, breaks: Sequence[Break]) -> None:
         edges_s = set()
@@ -127,14 +127,14 @@ class ImpairedPaths:
     def next_hop_times(
         self, journey: PacketInTransit, at_s: float, now: float
     ) -> Iterator[tuple[float, PacketInTransit]]:
-        """Yield when the packet reaches its next stop, and the stop.
+        """Yield the time at which the packet reaches its next stop, and the packet there.
 
-        This is the first impaired link that it reaches later than now, or its end. A packet that is lost
-        has none, and a packet that is duplicated has several.
+        The next stop is the first impaired link that it reaches later than now, or the end of its
+        path. A packet that is lost has none, and a packet that is duplicated has several.
 
         Args:
             journey: The packet and its position.
-            at_s: When it is there.
+            at_s: When it reaches that position.
             now: The present time.
         """
         links, first, frame_bytes = journey

@@ -1,7 +1,7 @@
 """Limits of the difference between measured and predicted losses of an impaired link.
 
-A tolerance is what chance alone makes of the packets that crossed the link. From it follows how many packets
-have to cross a link so that its losses can be distinguished from their rival.
+A tolerance is the random deviation for the number of packets that crossed the link. From it follows
+how many packets have to cross a link so that its losses can be distinguished from their rival.
 """
 
 import math
@@ -20,7 +20,7 @@ from topologies.impairments import (
 
 # Tolerances are this number of standard deviations.
 SIGMAS = 4.0
-# Fewer packets are not compared.
+# With fewer packets there is no check.
 MIN_PACKETS = 200
 # No run has more packets.
 _MAX_PACKETS = 1e7
@@ -28,10 +28,11 @@ _STEP = 1.25
 
 
 def packets_needed(impairments: Impairments) -> float:
-    """Return how many packets have to cross a link alone so that its checks can tell; infinite if none can.
+    """Return how many packets must cross the link, and no other impaired one, for its checks.
 
-    The checks distinguish the link from one that loses nothing, and from one that loses as much
-    independently. The number is right to a quarter.
+    With this number, the checks distinguish the link from one that loses nothing, and from one that
+    loses the same share of packets independently. The number is accurate to 25 %. It is
+    infinite if no number of packets is sufficient.
     """
     mean = mean_of(impairments)
     needed = float(MIN_PACKETS)
@@ -55,14 +56,14 @@ def number_of_chains(impairments: Impairments) -> int:
 
 
 def without_copies(impairments: Impairments) -> Impairments:
-    """Return the impairments but for those that copy packets."""
+    """Return the impairments except those that duplicate packets."""
     return tuple(step for step in impairments if not isinstance(step, Duplication))
 
 
 def loss_tolerance(impairments: Impairments, packets: int) -> float:
-    """Return how far the share that is lost may be from its mean.
+    """Return how far the measured share of losses may be from its mean.
 
-    This is what chance makes of a number of packets, and what copies repair at most.
+    This is ``SIGMAS`` standard deviations, and the share of losses that duplicates may hide.
     """
     fractions = [step.fraction for step in impairments if isinstance(step, Duplication)]
     repaired = mean_of(impairments) * math.prod(fractions) if fractions else 0.0

@@ -1,4 +1,4 @@
-"""Checks of a link whose rate follows a trace: its capacity in a time, and its longest silence."""
+"""Checks of a link whose rate follows a trace: its bytes per time window, and its longest gap."""
 
 import numpy as np
 
@@ -14,9 +14,9 @@ from testbed.stream.planning import HEADERS_BYTES
 from topologies.impairments import OPPORTUNITY_BYTES, RateTrace
 
 WINDOWS_S = (0.1, 0.3, 1.0)
-# Real switches note arrivals this much late or early. A window is compared with the capacity in a window
-# that is longer by this time, by the most that the relay was late, and by the most that a packet which met
-# no impairment was late.
+# Error of the recorded arrival times on real switches. The bytes in a window are compared with the
+# capacity in a longer window: longer by this error, by the largest lateness of the relay, and by
+# the largest lateness of a packet that met no impairment.
 _GRAIN_S = 0.005
 # The trace counts bytes from the IP header on.
 _ETHERNET_BYTES = 14
@@ -30,7 +30,7 @@ def trace_checks(facts: RunFacts, crossing: LinkTraversal, ending: str) -> list[
     Args:
         facts: The facts of the run.
         crossing: The packets that crossed the link.
-        ending: The end of the checks' names, which says which link it is.
+        ending: The end of the checks' names, which identifies the link.
     """
     plan = facts.plan
     run = facts.run
@@ -68,7 +68,7 @@ def _silence_check(
 
 
 def latest_s(run: StreamMeasurements, label: str) -> float:
-    """Return by how much the relay sent a packet of the link late at most; 0 without a relay."""
+    """Return the largest lateness of the relay for a packet of the link; 0 without a relay."""
     latest = 0.0
     for name, report in run.counters.get(RELAYED, {}).items():
         if name.startswith(f"{label} "):

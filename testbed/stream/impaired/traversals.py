@@ -32,8 +32,8 @@ class LinkTraversal:
         packets: The indices of the packets in the sender's log, in order.
         alone: A mask of those that crossed no other impaired or faulty link.
         base_s: How long each would be in transit without the impairment.
-        unrest_s: By how much packets that met no impairment differ in their time in transit: 99 of 100
-            of them, and all of them; 0 if there are none.
+        unrest_s: Spread of the transit times of packets that met no impairment: their 99th
+            percentile and their maximum, each minus the median; 0 if there are no such packets.
     """
 
     span: ImpairedSpan
@@ -44,7 +44,7 @@ class LinkTraversal:
 
     @property
     def own(self) -> IntArray:
-        """The packets that met nothing else."""
+        """The packets that crossed no other impaired or faulty link."""
         return self.packets[self.alone]
 
 
@@ -67,7 +67,7 @@ def link_traversals(facts: RunFacts) -> tuple[LinkTraversal, ...]:
             continue
         during = (sent_s >= times.start_s - GUARD_S) & (sent_s < times.stop_s + GUARD_S)
         for link in faulty_links(plan.network, times.fault):
-            # A packet that met a failure is never alone.
+            # The factor excludes packets that met a failure from ``alone``.
             met += 2 * (_crosses(split, link)[path] & during)
     undisturbed = (met == 0) & ~run.lost
     excess_s = np.zeros(1)
@@ -97,7 +97,7 @@ def link_traversals(facts: RunFacts) -> tuple[LinkTraversal, ...]:
 
 
 def _times_of(facts: RunFacts, span: ImpairedSpan) -> tuple[float, float]:
-    """Return from when to when the link was impaired; an empty time for a fault that never came."""
+    """Return when the impairment began and ended; (0, 0) for a fault that did not happen."""
     if span.fault is None:
         return -GUARD_S, math.inf
     for times in facts.run.faults:
@@ -107,7 +107,7 @@ def _times_of(facts: RunFacts, span: ImpairedSpan) -> tuple[float, float]:
 
 
 def _last_complete_s(facts: RunFacts) -> float:
-    """Return until when packets are sent that can arrive before the run ends, however late."""
+    """Return the time after which a packet that is sent may be in transit when the run ends."""
     plan = facts.plan
     wait_s: dict[int, float] = {}
     for span in facts.theory.impaired_spans:

@@ -11,8 +11,8 @@ from testbed.stream.judgement.fault_figures import FaultResult
 from testbed.stream.judgement.packet_logs import mislabelled
 from testbed.stream.judgement.packet_totals import residual_check
 
-# Share of packets of certain fate that may fare otherwise: clocks of switches, sender and faults
-# agree to a few packets.
+# Share of packets of certain fate that may have another fate, because the clocks of switches,
+# sender and faults agree only to the duration of a few packets.
 MAX_WRONG = 1e-3
 MAX_CHANGE_S = 1.0
 _COUNTED = "none: each is counted"
@@ -54,13 +54,13 @@ def _checks_of_packets(facts: Analysis) -> Iterator[Check]:
 
 def _checks_of_blocks(facts: Analysis) -> Iterator[Check]:
     outages = facts.epochs_result.outages
-    # If a fault affects all blocks, its own checks have them.
+    # If a fault affects all blocks, the checks of the fault include them.
     if facts.safe.any() or not len(facts.safe):
-        yield _undecodable_at_rest(facts)
+        yield _undecodable_outside_faults(facts)
     if facts.blocks_within_reach or not outages:
-        yield _undecodable_within_reach(facts)
+        yield _undecodable_outside_outages(facts)
     if outages:
-        yield _undecodable_beyond_reach(facts)
+        yield _undecodable_in_outages(facts)
     if facts.theory.adaptive and (facts.answerable or facts.counted.any()):
         yield _redundancy(facts)
         # Queues of TCP delay packets, and nothing predicts which of them arrive in time.
@@ -70,10 +70,10 @@ def _checks_of_blocks(facts: Analysis) -> Iterator[Check]:
 
 
 def chance_failures(facts: RunFacts, blocks: int) -> int:
-    """Return how many of the blocks chance leaves undecodable at most.
+    """Return how many blocks may be undecodable by chance, although N is right.
 
-    That is none if losses follow from labels, else what the decoding error rate exceeds with a
-    probability of one in a thousand (Poisson tail).
+    It is 0 if labels determine the losses. Otherwise it is the number of decoding errors that is
+    exceeded with a probability of one in a thousand (Poisson distribution).
     """
     if facts.theory.deterministic:
         return 0
@@ -93,13 +93,13 @@ def loss(facts: RunFacts, fault: FaultResult) -> Check:
     check = fault_loss(fault)
     if fault.predicted_loss < 1:
         return check
-    # A loss of everything does not show what the fault took if nothing arrived at other times.
+    # A loss of all packets is no evidence for the fault if nothing arrived at other times either.
     arrived = int((~facts.run.lost & (facts.loss_bounds.highest == 0)).sum())
     return check.of(arrived, "nothing arrived outside faults either")
 
 
 def fault_loss(fault: FaultResult) -> Check:
-    """Return the check of the loss of a fault by itself."""
+    """Return the check of the loss of a fault, without regard to the rest of the run."""
     low, high = fault.interval
     inside = low - _LABEL_SHARE <= fault.predicted_loss <= high + _LABEL_SHARE
     return Check(
@@ -117,7 +117,7 @@ def fault_loss(fault: FaultResult) -> Check:
 
 
 def fault_block_size(fault: FaultResult, base: int) -> Check:
-    """Return the check of N in a fault; ``base`` is N at rest."""
+    """Return the check of N in a fault; ``base`` is N outside faults."""
     low, high = fault.block_size_range
     measured = fault.measured_block_size
     detail = f"the sender's policy gives {low} to {high} for losses it cannot tell apart"
@@ -203,13 +203,13 @@ def _longest_change(facts: Analysis) -> Check:
     )
 
 
-def _undecodable_at_rest(facts: RunFacts) -> Check:
+def _undecodable_outside_faults(facts: RunFacts) -> Check:
     failed = int((facts.safe & facts.run.never_complete).sum())
     claim = Claim("undecodable blocks outside faults", "undecodable-blocks")
     return claim.count(0, failed, _COUNTED).of(int(facts.safe.sum()))
 
 
-def _undecodable_within_reach(facts: Analysis) -> Check:
+def _undecodable_outside_outages(facts: Analysis) -> Check:
     result = facts.epochs_result
     blocks = facts.blocks_within_reach
     claim = Claim(
@@ -221,7 +221,7 @@ def _undecodable_within_reach(facts: Analysis) -> Check:
     return check.noting(f"{result.faults} faults, {at_once}").of(blocks)
 
 
-def _undecodable_beyond_reach(facts: Analysis) -> Check:
+def _undecodable_in_outages(facts: Analysis) -> Check:
     outages = facts.epochs_result.outages
     low = sum(outage.predicted for outage in outages)
     high = sum(outage.predicted_most for outage in outages)
@@ -248,7 +248,7 @@ def _redundancy(facts: Analysis) -> Check:
     accuracy = result.diagnoses
     if accuracy is not None:
         detail += f"; {accuracy}"
-        # An answer to what was not so is none.
+        # A reaction to a wrong diagnosis is no answer.
         if accuracy.right < accuracy.certain and facts.exact.all():
             check = replace(check, passed=False)
     return _against_none(check).noting(detail).of(result.redundancy_over_s)
@@ -257,8 +257,7 @@ def _redundancy(facts: Analysis) -> Check:
 def _late_parity(facts: Analysis) -> Check:
     """Return the check of late parity after the sender's answers.
 
-    Blocks that chance leaves undecodable at the right N get as much as the largest block has room
-    for.
+    Blocks that are undecodable by chance although N is right get late parity up to the largest N.
     """
     result = facts.epochs_result
     packets = result.settled_packets

@@ -1,4 +1,4 @@
-"""Lines about a stream: what a command prints when it is over, and before it begins."""
+"""Lines about a stream that a command prints at its end, and before its beginning."""
 
 import math
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from topologies import label_of
 
 
 def closing_words(judged: StreamsJudgement) -> Iterator[object]:
-    """Yield what a command prints of finished streams: tables of ``rich``, and lines."""
+    """Yield the output of a command for finished streams: tables of ``rich``, and lines."""
     from testbed.report.tables import closing_table
 
     for session, part in zip(judged.sessions, judged.parts, strict=True):
@@ -73,7 +73,7 @@ def _outage_line(outage: Outage) -> str:
 def foreseen(plan: StreamPlan) -> Iterator[str]:
     """Yield a line for each fault and impaired link that too few packets will meet for a check.
 
-    The line says what it takes.
+    The line says what would be sufficient, such as a longer fault.
     """
     theory = StreamTheory(plan)
     for span in theory.impaired_spans:
@@ -99,7 +99,7 @@ def _duration_s(plan: StreamPlan, fault: Fault) -> float:
 
 
 def _packets_that_meet_only(theory: StreamTheory, span: ImpairedSpan) -> int:
-    """Return how many packets will at least cross the span's link and no other one impaired then."""
+    """Return the minimum number of packets that will cross this impaired link and no other one."""
     plan = theory.plan
     stream = plan.stream
     impaired_then = set()

@@ -1,4 +1,4 @@
-"""Counters of the two ends of a stream compared with the logs: figures that cannot be right."""
+"""Compares the counters of both ends of a stream with the logs, to find impossible values."""
 
 import math
 from typing import NamedTuple
@@ -19,9 +19,9 @@ from topologies.impairments import ExtraDelay, RateTrace, Reordering
 
 
 def miscounted(facts: RunFacts) -> str | None:
-    """Return the first figures of the ends that cannot be right beside the logs, or None.
+    """Return a text about the first counters that contradict the logs, or None.
 
-    A run without counters has no such figures.
+    A run without counters has no contradictions.
     """
     plan = facts.plan
     run = facts.run
@@ -53,7 +53,7 @@ def miscounted(facts: RunFacts) -> str | None:
 
 
 def _sum_of(counts: Json, names: str) -> float:
-    """Return the sum of the named counters; one behind a "-" is subtracted."""
+    """Return the sum of the named counters; a counter after a "-" is subtracted."""
     total = 0
     for name in names.split():
         if name.startswith("-"):
@@ -64,12 +64,13 @@ def _sum_of(counts: Json, names: str) -> float:
 
 
 class _BlockTotals(NamedTuple):
-    """Bounds on what a receiver has counted of its blocks by the end of a run.
+    """Bounds of a receiver's counts of blocks at the end of a run.
 
     Attributes:
-        heard_of: Blocks up to the last one of which a packet arrived; no others are counted.
-        closed: The fewest of them that the receiver has decoded or closed.
-        undecided_symbols: Symbols of blocks with packets that may still be open at the end.
+        heard_of: Number of blocks up to the last one from which a packet arrived. Only these are
+            counted.
+        closed: The minimum number of them that the receiver has decoded or closed.
+        undecided_symbols: Number of symbols of blocks that may still be open at the end.
     """
 
     heard_of: int
@@ -78,10 +79,15 @@ class _BlockTotals(NamedTuple):
 
 
 def _block_totals(facts: RunFacts, refused: int) -> _BlockTotals:
-    """Bound what the receiver can have counted of its blocks.
+    """Return bounds of the receiver's counts of blocks.
 
     A block without packets is opened by the first packet of a later block, and closed a playback
-    buffer after that packet. Any ``refused`` packets may have been refused: then they open none.
+    time after that packet.
+
+    Args:
+        facts: The facts of the run.
+        refused: Number of packets that the receiver refused. Any packets may be these, and they
+            open no block.
     """
     run = facts.run
     sent = run.sent
@@ -92,7 +98,7 @@ def _block_totals(facts: RunFacts, refused: int) -> _BlockTotals:
     if not len(numbers):
         return _BlockTotals(0, 0, 0)
     first = int(numbers[run.deliveries.arrived_s[arrived].argmin()])
-    # A receiver that is started while the stream is under way counts nothing before its first packet.
+    # A receiver that is started during the stream counts nothing before its first packet.
     begin = first if first >= NEAR_BLOCKS else 0
     end = int(numbers.max()) + 1
     longest_transit_s = run.deliveries.transit_s[arrived].max()
@@ -111,11 +117,12 @@ def _block_totals(facts: RunFacts, refused: int) -> _BlockTotals:
 def _sums(facts: RunFacts) -> dict[str, tuple[float, float]]:
     """Return the smallest and the largest possible value of sums of counters.
 
-    A key names the counters that are added; one behind a "-" is subtracted. Late parity is what was
-    sent of a block beyond the N that it had when all its source packets were sent. A report helps
-    each block once that can still be played. A packet that arrives after its block was closed, or
-    that is refused, counts for nothing more: each may leave a block with another outcome. So may a
-    block that is open at the end, or that a receiver began again with.
+    A key names the counters that are added; a counter after a "-" is subtracted. Late parity is the
+    number of packets of a block beyond the N that it had when all its source packets were sent. A
+    report causes late parity at most once for each block that can still be played. A packet that is
+    refused, or that arrives after its block was closed, is not counted further. Each such packet,
+    each block that is open at the end, and each block with which a restarted receiver began may
+    change the outcome of one block.
     """
     plan = facts.plan
     run = facts.run
@@ -152,7 +159,7 @@ def _sums(facts: RunFacts) -> dict[str, tuple[float, float]]:
     most_repeated = (
         math.inf if facts.theory.impaired_spans else len(RETURN_LABELS) * reports - heard
     )
-    # A sender takes the third of three older reports for one of a receiver that was started again.
+    # A sender treats the third of three older reports as one from a restarted receiver.
     reordered = False
     for span in facts.theory.impaired_spans:
         for impairment in span.impairments:

@@ -1,11 +1,18 @@
-"""The packets that random failures cost a stream, compared with D x P x ROR (Gabrielyan 2007, eq. 21 and 22).
+"""The additional packets that random failures cost a stream, compared with D x P x ROR.
 
-All figures count whole blocks. The *excess* of a block is the number of packets sent of it beyond N at rest.
-A state of the cables, that is which of them are broken, lasts from one beginning or end of a failure to the
-next. The formula is about *settled* blocks (``RunFacts``).
+D is the time for which each link is down, P the packet rate outside faults, and ROR the redundancy
+overall requirement (Gabrielyan 2007, eq. 21 and 22; ``fec.redundancy.ror``).
 
-The *transient* is the excess of all other blocks, less what the formula asks for in their time: late parity
-before the answer, and N that is still raised after the end of a failure.
+All figures count complete blocks. The *excess* of a block is the number of its packets beyond N
+outside faults. A *state* is the set of broken cables; it lasts from one beginning or end of a
+failure to the next. The formula predicts the excess of *settled* blocks (``RunFacts``).
+
+The *transient* is the excess of all other blocks, minus the excess that the formula predicts for
+their time. It consists of late parity before the sender's answer, and of blocks whose N is still
+raised after the end of a failure.
+
+A state is *unrecoverable* if no N repairs its losses, or if no loss report arrives with which the
+sender could choose a larger N.
 """
 
 from collections.abc import Sequence
@@ -30,10 +37,10 @@ class _Blocks(NamedTuple):
     """The blocks of a run, shape (blocks,).
 
     Attributes:
-        state: The state in which each began.
-        settled: A mask of the settled ones.
-        excess: Packets beyond N at rest.
-        requested: How many of these the state asks for; 0 beyond reach.
+        state: The index of the state in which each block began.
+        settled: A mask of the settled blocks.
+        excess: Packets sent beyond N outside faults.
+        requested: The excess that the state requires; 0 in unrecoverable states.
     """
 
     state: IntArray
@@ -43,21 +50,34 @@ class _Blocks(NamedTuple):
 
 
 def failure_costs(facts: RunFacts) -> JsonObject:
-    """Return the packets sent beyond N at rest by name, and what they were sent for.
+    """Return the packets sent beyond N outside faults, by their cause.
 
-    The routes of the plan do not change, and its faults cut their links. Times beyond reach count for
-    nothing: there no N helps, or no report gets back to ask for it. Cost: a few passes over the packet log.
+    The routes of the plan must not change, and its faults must take links down. Unrecoverable
+    states are left out. Cost: a few passes over the packet log.
 
     Returns:
-        Numbers of packets. ``total``: all beyond N at rest. ``formula``: eq. 22, every failure for as long
-        as it lasted, as if by itself. ``states``: the same if failures that overlap lose the union of their
-        labels. ``settled`` and ``settled_predicted``: of settled blocks. ``before``: the transient while
-        something was broken. ``after``: the transient with nothing broken. ``block_packets``: N at rest.
+        Numbers of packets:
 
-        Other figures. ``blocks``: all blocks. ``redundancy``: the mean over time of the packets sent over
-        those at rest, less one, without the transient. ``redundancy_states``: the same, predicted.
-        ``by_down``: figures by the number of broken cables. ``by_cable``: figures of each cable while it
-        alone was broken. ``beyond_s``: time beyond reach.
+        - ``total``: the excess of all blocks.
+        - ``formula``: eq. 22, summed over the failures as if each happened alone.
+        - ``states``: the same, but overlapping failures lose the union of their labels.
+        - ``settled``, ``settled_predicted``: the measured and the predicted excess of settled
+          blocks.
+        - ``before``: the transient of blocks that began while a cable was broken.
+        - ``after``: the transient of blocks that began while no cable was broken.
+        - ``block_packets``: N outside faults.
+
+        Other figures:
+
+        - ``blocks``, ``failures``: number of blocks and of failures.
+        - ``failing_s``, ``overlapping_s``, ``beyond_s``: time with a broken cable, with several,
+          and in unrecoverable states.
+        - ``redundancy``: mean over time of the relative excess, without the transient.
+        - ``redundancy_states``: the same, predicted.
+        - ``undecodable``, ``undecodable_settled``: number of undecodable blocks, of all and of
+          settled ones.
+        - ``by_down``: figures by the number of broken cables.
+        - ``by_cable``: figures of each cable while no other cable was broken.
     """
     plan = facts.plan
     run = facts.run
@@ -67,7 +87,7 @@ def failure_costs(facts: RunFacts) -> JsonObject:
     lasts_s = facts.stops_s - facts.starts_s
     broken = _broken_cables(facts, costs)
     down = broken.sum(axis=1)
-    reach = ~np.isnan(facts.sizes)
+    recoverable = ~np.isnan(facts.sizes)
     required = np.nan_to_num(facts.sizes - base)
     state = facts.epoch_of_block
     blocks = _Blocks(
@@ -76,13 +96,13 @@ def failure_costs(facts: RunFacts) -> JsonObject:
         excess=(run.packets_of_block - base).astype(np.float64),
         requested=required[state],
     )
-    transient = reach[state] & ~blocks.settled
+    transient = recoverable[state] & ~blocks.settled
     failing = down[state] > 0
     unrequested = blocks.excess - blocks.requested
-    packets_at_rest = base * plan.duration_s
-    mean_packets = lasts_s * _means(required, blocks)
+    base_times_duration = base * plan.duration_s
+    mean_packets = lasts_s * _mean_excess(required, blocks)
     return {
-        "total": float(blocks.excess[reach[state]].sum()),
+        "total": float(blocks.excess[recoverable[state]].sum()),
         "formula": _each_alone(run, costs) * blocks_per_s,
         "states": float((lasts_s * required).sum()) * blocks_per_s,
         "settled": float(blocks.excess[blocks.settled].sum()),
@@ -94,20 +114,20 @@ def failure_costs(facts: RunFacts) -> JsonObject:
         "failures": len(run.faults),
         "failing_s": float(lasts_s[down > 0].sum()),
         "overlapping_s": float(lasts_s[down > 1].sum()),
-        "beyond_s": float(lasts_s[~reach].sum()),
-        "redundancy": float(mean_packets[reach].sum()) / packets_at_rest,
-        "redundancy_states": float((lasts_s * required).sum()) / packets_at_rest,
+        "beyond_s": float(lasts_s[~recoverable].sum()),
+        "redundancy": float(mean_packets[recoverable].sum()) / base_times_duration,
+        "redundancy_states": float((lasts_s * required).sum()) / base_times_duration,
         "undecodable_settled": int((blocks.settled & run.never_complete).sum()),
         "undecodable": int(run.never_complete.sum()),
-        "by_down": _pooled([str(count) for count in down], lasts_s, blocks),
-        "by_cable": _pooled(_single_cables(broken, costs), lasts_s, blocks),
+        "by_down": _rows_by_name([str(count) for count in down], lasts_s, blocks),
+        "by_cable": _rows_by_name(_single_cables(broken, costs), lasts_s, blocks),
     }
 
 
 def _each_alone(run: StreamMeasurements, costs: StateCosts) -> float:
-    """Return packets per block times seconds that the failures call for, each as if alone.
+    """Return the sum over failures of required excess (packets per block) times duration (s).
 
-    Failures of cables beyond reach are left out.
+    Each failure is treated as if it happened alone. Failures that no N repairs are left out.
     """
     sizes = costs.block_sizes(costs.singles())
     extra = np.nan_to_num(sizes - costs.base)
@@ -132,7 +152,7 @@ def _broken_cables(facts: RunFacts, costs: StateCosts) -> BoolArray:
 
 
 def _single_cables(broken: BoolArray, costs: StateCosts) -> list[str]:
-    """Return the name of the only broken cable of each state; empty if there are none or several."""
+    """Return the name of the broken cable of each state; empty if none or several are broken."""
     names = []
     for row in broken:
         indices = np.flatnonzero(row)
@@ -140,11 +160,11 @@ def _single_cables(broken: BoolArray, costs: StateCosts) -> list[str]:
     return names
 
 
-def _means(required: FloatArray, blocks: _Blocks) -> FloatArray:
-    """Return the mean excess of a block in each state, by its own settled blocks.
+def _mean_excess(required: FloatArray, blocks: _Blocks) -> FloatArray:
+    """Return the mean excess of a settled block in each state, shape (states,).
 
-    A state too short to have any gets the excess that it asks for, times the share of the requested excess
-    that all settled blocks had.
+    For a state without settled blocks it is estimated: its required excess, multiplied by the ratio
+    of measured to required excess over all settled blocks.
     """
     states = blocks.state[blocks.settled]
     excess = blocks.excess[blocks.settled]
@@ -154,11 +174,12 @@ def _means(required: FloatArray, blocks: _Blocks) -> FloatArray:
     return np.where(counts > 0, sums / np.maximum(1, counts), required * share)
 
 
-def _pooled(names: Sequence[str], lasts_s: FloatArray, blocks: _Blocks) -> list[JsonObject]:
-    """Return figures of settled blocks by the name of their state, in the order of the names.
+def _rows_by_name(names: Sequence[str], lasts_s: FloatArray, blocks: _Blocks) -> list[JsonObject]:
+    """Return a row for each name of states with settled blocks, sorted by name.
 
-    States without a name are left out. ``time_s`` is the duration of all states of the name; ``measured`` and
-    ``predicted`` are the mean excess of a block.
+    States with an empty name are left out. ``time_s`` is the duration of all states with the name,
+    ``blocks`` the number of their settled blocks, and ``measured`` and ``predicted`` are the mean
+    excess of these blocks.
     """
     label = np.array(names)
     rows = []

@@ -1,4 +1,4 @@
-"""A fault that overlaps no other one, seen as the epoch that it is: the keys of ``per_fault``."""
+"""The figures of each fault that overlaps no other one: the entries of ``per_fault``."""
 
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
@@ -28,15 +28,15 @@ _FOUR_SIGMAS = 1 - 6.3e-5
 
 @dataclass(frozen=True, kw_only=True)
 class FaultDiagnosis:
-    """Whom the sender suspected of a fault.
+    """The sender's diagnosis of a fault.
 
     Attributes:
-        cables: All that it could not distinguish.
-        right: Whether the failed one is among them and, if the sender was certain, it took exactly the
-            labels that this one carries for lost.
-        certain: Whether one set of lost labels was left.
-        certain_after_packets: Packets sent from the failure until then; None if it never was certain.
-        certain_after_s: Time from the failure until then; None if it never was certain.
+        cables: The suspected cables, which the sender could not distinguish.
+        right: Whether the failed cable is among them. If the sender was certain, it must also have
+            treated exactly this cable's labels as lost.
+        certain: Whether only one set of lost labels was possible.
+        certain_after_packets: Packets sent from the failure until the sender was certain, or None.
+        certain_after_s: Time from the failure until the sender was certain, or None.
     """
 
     cables: tuple[str, ...]
@@ -51,11 +51,12 @@ class FaultResult(FaultOutcome):
     """The figures of a fault that overlaps no other one.
 
     Attributes:
-        interval: Where the true loss lies, given the measurement.
-        block_size_range: Smallest and largest N with which the sender may answer.
-        diagnosis: Whom the sender suspected; None if it suspected nobody.
-        sent_per_source: Packets sent at first per source packet, over the blocks that begin after the
-            answer and are over before the fault is; blocks of a misinformed sender are left out.
+        interval: Confidence interval of the loss.
+        block_size_range: Smallest and largest accepted N.
+        diagnosis: The sender's diagnosis; None if it suspected nothing.
+        sent_per_source: Packets per source packet, without late parity, of the blocks that begin
+            after the answer and arrive before the fault ends; blocks of a misinformed sender are
+            left out.
         sent_per_source_error: The standard error of that mean.
         transient_packets: Packets sent between failure and answer.
         transient_late_parity: Late parity of the blocks before the answer.
@@ -79,11 +80,11 @@ class FaultResult(FaultOutcome):
 
     @property
     def impaired(self) -> bool:
-        """True if the link was impaired; its kind is then the text that says how."""
+        """True if the link was impaired; ``kind`` is then the text of its impairments."""
         return self.kind not in ("down", "blackhole", "loss")
 
     def to_json(self) -> dict[str, object]:
-        """Return the keys of ``testbed stream --json``'s ``per_fault`` (docs/reference/commands.md)."""
+        """Return an entry of ``per_fault`` in the JSON document (docs/reference/commands.md)."""
         document = {k: list(v) if isinstance(v, tuple) else v for k, v in self.__dict__.items()}
         return document | {"diagnosis": None if self.diagnosis is None else asdict(self.diagnosis)}
 
@@ -93,9 +94,9 @@ class _FaultBlocks(NamedTuple):
 
     Attributes:
         transient: Blocks that the fault may have affected before the sender answered it.
-        steady: Blocks that began after the answer, in the fault. Blocks that the links of two epochs
-            together may leave undecodable are excluded.
-        compared: Steady blocks that were over in the fault and whose N theory predicts.
+        steady: Blocks that began after the answer, in the fault. Blocks that the links of two
+            epochs together may leave undecodable are excluded.
+        compared: Steady blocks that arrived before the end of the fault, and whose N is predicted.
     """
 
     transient: BoolArray
@@ -175,7 +176,7 @@ def _figures(facts: RunFacts, times: FaultTimes, about: str) -> FaultResult:
 
 
 def _blocks_of(facts: RunFacts, times: FaultTimes, epoch: int, answered_s: float) -> _FaultBlocks:
-    """Return the blocks of the fault that is this epoch and was answered at this time."""
+    """Return the blocks of the fault with this epoch, which the sender answered at this time."""
     started_s = facts.run.blocks.started_s
     block_s = facts.plan.stream.block_s
     before_s = 2 * block_s + facts.theory.reach_s(times.fault)
@@ -190,7 +191,11 @@ def _blocks_of(facts: RunFacts, times: FaultTimes, epoch: int, answered_s: float
 
 
 def sent_per_source(facts: RunFacts, blocks: BoolArray) -> tuple[float | None, float]:
-    """Return the packets sent at first per source packet over these blocks, and its standard error."""
+    """Return the packets per source packet of these blocks, without late parity.
+
+    Returns:
+        The mean over the blocks, None if there are none, and its standard error.
+    """
     if not blocks.any():
         return None, 0.0
     ratios = facts.first_packets[blocks] / facts.plan.stream.source_packets
@@ -206,7 +211,10 @@ def _reaction_s(facts: RunFacts, times: FaultTimes, low: int) -> float | None:
 
 
 def _undecided_packets(facts: RunFacts, times: FaultTimes) -> int:
-    """Return how many packets the clocks cannot assign to the time before, in or after the fault."""
+    """Return how many packets may have been sent in the fault or outside of it.
+
+    The uncertainty of the clocks does not allow a decision for them.
+    """
     apart_s = facts.run.clocks.fault_to_sender_s
     if apart_s == 0:
         return 0
@@ -221,7 +229,7 @@ def _labels_decide(facts: RunFacts, times: FaultTimes) -> bool:
 
 
 def _bound(facts: RunFacts, times: FaultTimes, loss: float) -> int:
-    """Return ceil(M / (1 - r)) or the base; r is the share of the order's packets that is lost."""
+    """Return ceil(M / (1 - r)), at least the base; r is the share of packets lost in this order."""
     stream = facts.plan.stream
     if _labels_decide(facts, times):
         loss = min(
@@ -235,10 +243,10 @@ def _bound(facts: RunFacts, times: FaultTimes, loss: float) -> int:
 
 
 def _loss_interval(facts: RunFacts, times: FaultTimes, met: BoolArray) -> tuple[float, float]:
-    """Return where the true loss lies, given the losses of the packets that met the fault.
+    """Return a confidence interval of the loss from the packets that met the fault.
 
-    If labels decide, it is the measured share and the discrepancy of the labels' order; else a
-    binomial interval of four standard deviations.
+    If labels determine which packets are lost, its half width is the discrepancy of the label
+    order. Otherwise it is a binomial interval of four standard deviations.
     """
     packets = int(met.sum())
     if not packets:
@@ -255,7 +263,7 @@ def _loss_interval(facts: RunFacts, times: FaultTimes, met: BoolArray) -> tuple[
 
 
 def _diagnosis(facts: RunFacts, times: FaultTimes, loss: float) -> FaultDiagnosis | None:
-    """Return the sender's first certain belief in the fault's time, else its last uncertain one."""
+    """Return the sender's first certain diagnosis in the fault, or else its last uncertain one."""
     during = []
     for belief in facts.beliefs:
         if times.start_s <= belief["at_s"] < times.stop_s and belief["names"]:

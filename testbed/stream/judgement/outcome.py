@@ -1,4 +1,4 @@
-"""Figures by which experiments compare streams, from the logs of both ends."""
+"""Figures with which experiments compare streams, computed from the logs of both ends."""
 
 import numpy as np
 
@@ -11,11 +11,18 @@ def stream_outcome(plan: StreamPlan, run: StreamMeasurements) -> JsonObject:
     """Return overhead, losses and delays of one stream, from the logs of both ends.
 
     Returns:
-        Fractions of the source packets, but for ``undecodable``, a fraction of the blocks. ``overhead``:
-        packets sent beyond the source packets. ``wasted``: parity that arrived and was not needed.
-        ``late``: source packets that neither arrived nor were recovered in time. ``first_decode_s``: for
-        each failure, how long after it the first block was decoded that began in it; None if none was
-        before the repair.
+        Fractions of the number of source packets:
+
+        - ``overhead``: packets sent in addition to the source packets.
+        - ``wasted``: parity packets that arrived and were not needed.
+        - ``late``: source packets that neither arrived nor were recovered in time.
+
+        Other figures:
+
+        - ``undecodable``: fraction of the blocks that were not decoded in time.
+        - ``blocks``: number of blocks.
+        - ``first_decode_s``: for each failure, the time from its beginning until the first block
+          was decoded that began during the failure; None if none was decoded before the repair.
     """
     source = int((run.sent.symbol < plan.stream.source_packets).sum())
     late = int(run.blocks.late_source_packets.sum())

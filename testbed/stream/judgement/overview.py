@@ -1,4 +1,4 @@
-"""A run in tenths of a second, and ROR over the whole route."""
+"""The timeline of a stream in intervals of 0.1 s, and ROR over all links of its route."""
 
 import numpy as np
 
@@ -10,9 +10,10 @@ from testbed.stream.prediction.block_size_policy import link_block_size
 
 
 def timeline(facts: RunFacts, session: int, bin_s: float = 0.1) -> TimelineRecord:
-    """Return figures for each interval of time; a mean over packets is None if none was sent.
+    """Return figures for each interval of ``bin_s`` seconds.
 
-    These are packets sent per second, the fraction lost, the mean block size and the redundancy N/M - 1.
+    These are packets sent per second, the fraction lost, the mean block size and the redundancy
+    N/M - 1. All but the first are None in an interval in which no packet was sent.
     """
     run = facts.run
     m = facts.plan.stream.source_packets
@@ -53,11 +54,13 @@ def timeline(facts: RunFacts, session: int, bin_s: float = 0.1) -> TimelineRecor
 def whole_route_rors(
     facts: RunFacts,
 ) -> tuple[float, float | None, tuple[str, ...]]:
-    """Return ROR over every loaded link that some code helps, and the other links.
+    """Return ROR over all loaded links whose failure a code can repair, and the other loaded links.
 
     Returns:
-        ROR by Gabrielyan 2007, eq. 23 and 25, for random labels; ROR of this order of labels in any phase
-        of a block, None if losses do not follow from labels; the names of the links that no code helps.
+        ROR for random labels, by Gabrielyan 2007, eq. 23 and 25; ROR for the stream's order of
+        labels, with N for the worst position of a block in this order, or None if labels do not
+        determine the losses; the names of the links whose failure no code repairs, because they
+        carry every label.
     """
     plan = facts.plan
     stream = plan.stream

@@ -1,7 +1,7 @@
 """Logs of packets and loss reports as arrays, and the outcome of each block.
 
-The outcome is computed from the logs of both ends alone. The receiver's own counters are compared with it
-(``end_counters``).
+The outcome is computed from the logs of both ends alone. The receiver's own counters are compared
+with it (``end_counters``).
 """
 
 import math
@@ -22,14 +22,16 @@ from testbed.stream.measurements import (
 )
 from testbed.stream.plan import StreamPlan
 
-# Of random labels, this number of packets spread evenly over the log is compared: each costs a call.
+# With random labels, only this number of packets is compared, because each one costs a function
+# call. They are spread evenly over the log.
 _MAX_LABELS = 2000
 
 
 class RowLog:
     """Rows of numbers, compact while they grow.
 
-    When they are read, each column is an array: of floats if its name ends in ``_s``, else of integers.
+    When they are read, each column is an array: of floats if its name ends in ``_s``, else of
+    integers.
 
     Attributes:
         values: The rows that were added one by one, one after another.
@@ -51,7 +53,8 @@ class RowLog:
     def add_rows(self, rows: NDArray[np.float64]) -> None:
         """Add the rows of an array.
 
-        A copy of each batch is stored by itself: one array that grows would be copied again and again.
+        Each batch is stored as a separate array, because a single array would be copied whenever it
+        grows.
         """
         if len(rows):
             self._batches.append(rows.copy())
@@ -126,7 +129,10 @@ class LossReportRecorder:
             self._reports.add_row(report_received_s, newest_s)
 
     def record_decision(self, block: int, symbol: int, lost: bool, at_s: float) -> None:
-        """Record that the sender treats a packet as lost, or no longer (``StreamSender.on_judgement``)."""
+        """Record that the sender treats a packet as lost, or no longer does.
+
+        See ``StreamSender.on_judgement``.
+        """
         if lost:
             self._losses.add_row(block, symbol, at_s, math.inf)
             self._position_of_arrival[block, symbol] = len(self._losses.values) - 1
@@ -164,9 +170,9 @@ def block_outcomes(
     """Return the outcome of each block of which a packet was sent, in block order.
 
     A block is complete when M distinct symbols, or all M source symbols, have arrived, at most
-    ``playback_s`` after its first packet was sent. A source packet is late if neither it nor its block's
-    decoding came within ``playback_s`` of its own sending. Cost: O((n + m) log) for n packets sent and m
-    received.
+    ``playback_s`` after its first packet was sent. A source packet is late if neither it nor its
+    block's decoding came within ``playback_s`` of its own sending. Cost: O((n + m) log) for n
+    packets sent and m received.
     """
     blocks, index = np.unique(sent.block, return_inverse=True)
     count = len(blocks)
@@ -194,12 +200,14 @@ def block_outcomes(
 
 
 def undecided_arrivals(deliveries: Deliveries, playback_s: float, within_s: float) -> int:
-    """Return how many first arrivals the clocks cannot assign to one side of the playback time.
+    """Return how many packets may have arrived before or after their playback time.
+
+    The uncertainty of the clocks does not allow a decision for them.
 
     Args:
         deliveries: The fates of the packets.
         playback_s: The playback time after the sending of a packet.
-        within_s: How well the clocks are known.
+        within_s: Uncertainty of the clocks in seconds.
     """
     if not within_s:
         return 0

@@ -1,4 +1,4 @@
-"""Totals of a stream's packets that need no fault: sent, lost, recovered, delay, residual loss."""
+"""Totals of a stream's packets over the run: sent, lost, recovered, delay and residual loss."""
 
 import math
 
@@ -55,7 +55,10 @@ def packet_totals(facts: RunFacts) -> JsonObject:
 
 
 def residual_check(facts: RunFacts) -> Check | None:
-    """Return the check that a stream without parity loses what the network loses; None for a coded one."""
+    """Return the check that a stream without parity loses what the network loses.
+
+    The result is None for a coded stream.
+    """
     plan = facts.plan
     if plan.stream.block_size != plan.stream.source_packets or plan.changes:
         return None
@@ -89,7 +92,7 @@ def residual_check(facts: RunFacts) -> Check | None:
 
 
 def _predicted_loss(plan: StreamPlan) -> float:
-    """Return the share of source packets that faults and impairments lose in the long run."""
+    """Return the mean share of source packets that faults and impairments lose."""
     ends_s = plan.duration_s - plan.stream.playback_s
     lost_s = 0.0
     for epoch in planned_epochs(plan):
@@ -116,7 +119,7 @@ def _losses_by_link(facts: RunFacts) -> list[Json]:
 
 
 def _delays_s(facts: RunFacts) -> JsonObject:
-    """Return delays of source packets, from sending to arrival or to the decoding of their block."""
+    """Return delays of source packets, from sending to arrival or decoding, in seconds."""
     plan = facts.plan
     run = facts.run
     sent = run.sent

@@ -30,11 +30,11 @@ class PathResult:
         certain: The packets in transit during no change.
         predicted_loss: The share of these that theory says is lost.
         measured_loss: The share of these that was lost.
-        tolerance: The largest allowed difference: four standard deviations if faults lose at random, and
-            one packet and one in a thousand.
-        reported_lost: The losses that loss reports had told the sender by the end; None if nothing. The
-            losses of a silent path are told once it carries packets again.
-        reported_received: The arrivals that reports had told.
+        tolerance: The largest allowed difference: four standard deviations if faults lose at
+            random, and one packet and one in a thousand.
+        reported_lost: Number of losses in the loss reports that the sender received; None if there
+            were none. The losses of a failed path are reported when it carries packets again.
+        reported_received: Number of arrivals in these reports.
     """
 
     path: int

@@ -1,4 +1,4 @@
-"""Figures of a whole run: redundancy over time, ROR over the faults, frames, and outages."""
+"""Figures of a complete run: redundancy over time, ROR over the faults, frames, and outages."""
 
 import math
 from collections.abc import Sequence
@@ -15,7 +15,8 @@ from testbed.stream.judgement.fault_figures import (
 from testbed.stream.measurements import BoolArray
 from testbed.stream.prediction.active_faults import NEVER, Epoch
 
-# How far redundancy that was sent may differ from the predicted one, and as a share of it.
+# Largest allowed difference between measured and predicted redundancy: at least the first value,
+# and at least the second one as a share of the prediction.
 MIN_REDUNDANCY_TOLERANCE = 0.002
 REDUNDANCY_TOLERANCE_SHARE = 0.02
 # A sender with the wrong N is off by one packet per block. The tolerance must be smaller than that.
@@ -24,9 +25,19 @@ _STRATIFIED_TOLERANCE_PACKETS = 2 / 3
 
 @dataclass(frozen=True, kw_only=True)
 class SplitPeriod:
-    """The time of one split: losses over the packets whose fate was certain.
+    """The losses while one label split was used, over the packets whose fate was certain.
 
-    ``frame`` counts from 0.
+    Attributes:
+        frame: The number of the split, from 0.
+        start_s: The beginning of its time.
+        stop_s: The end of its time.
+        packets: Number of packets whose fate was certain.
+        uncertain: Number of other packets.
+        predicted_loss: The predicted share of lost packets.
+        measured_loss: The measured share of lost packets.
+        tolerance: The allowed difference.
+        change_s: How long the change to this split took; None for the first split.
+        lost_links: Number of cables that disappeared with this change.
     """
 
     frame: int
@@ -48,7 +59,10 @@ class SplitPeriod:
 
 @dataclass(frozen=True, kw_only=True)
 class Outage:
-    """A time beyond the code's reach: no N helps, or no report can ask for one.
+    """A time in which losses cannot be repaired.
+
+    Either no N up to the plan's largest is sufficient, or no loss report arrives with which the
+    sender could choose a larger N.
 
     Attributes:
         start_s: Its beginning.
@@ -56,10 +70,11 @@ class Outage:
         reason: "loss" or "reports".
         links: The broken links that carry labels, at the worst time.
         loss: The share of labels lost then.
-        needed: The N that would have helped then; None if there is none.
-        blocks: Blocks that were open in it.
-        predicted: How many of them the predicted bounds of packets leave without M symbols.
-        predicted_most: The same, if all packets of uncertain fate were lost.
+        needed: The N that would have been required then; None if no N is sufficient.
+        blocks: Number of blocks that were open in this time.
+        predicted: How many of them get fewer than M symbols in time if all packets of uncertain
+            fate arrive.
+        predicted_most: The same if all packets of uncertain fate are lost.
         measured: How many were not decoded in time.
     """
 
@@ -77,16 +92,19 @@ class Outage:
 
 @dataclass(frozen=True, kw_only=True)
 class Redundancy:
-    """Redundancy once the sender had answered.
+    """Redundancy after the sender had answered each epoch.
 
     Attributes:
-        redundancy_predicted: Mean of N / FEC_t - 1 that the epochs ask for, over the counted blocks.
-        redundancy_measured: The same, of packets that were sent at first.
-        redundancy_tolerance: What an estimated share of losses leaves open.
+        redundancy_predicted: Mean over the counted blocks of N / FEC_t - 1 for the N that their
+            epochs require.
+        redundancy_measured: The same mean for the packets that were sent, without late parity.
+        redundancy_tolerance: Allowed difference because the sender estimates the share of losses.
         redundancy_over_s: Stream time of the counted blocks.
-        settled_packets: Packets of the counted blocks that began when the sender knew what was lost.
-        settled_late_parity: Late parity among them.
-        transient_packets: Packets of all other blocks within reach beyond what their epochs ask for.
+        settled_packets: Packets of the counted blocks that began when the sender knew what was
+            lost.
+        settled_late_parity: Late parity among these packets.
+        transient_packets: Packets beyond the required N of all blocks that are not settled, outside
+            outages.
     """
 
     redundancy_predicted: float = 0.0
@@ -112,10 +130,10 @@ class RorSum:
         predicted: The sum for the required block sizes.
         measured: The sum for the packets that were sent.
         tolerance: How far the two may differ.
-        error: What counting whole blocks leaves open.
+        error: Standard error, because only complete blocks are counted.
         counted: How many faults are summed.
-        spurious: What blocks of a misinformed sender would add; infinite if no block is left without
-            them.
+        spurious: What blocks of a misinformed sender would add; infinite if only such blocks exist
+            in a fault or outside faults.
     """
 
     predicted: float
@@ -132,9 +150,9 @@ class EpochsResult(Redundancy):
 
     Attributes:
         frames: The times of the splits, while nodes move.
-        outages: Times beyond reach.
+        outages: Times in which losses could not be repaired.
         faults: Number of faults.
-        most_at_once: Largest number of faults in force at a time.
+        most_at_once: Largest number of faults that were active at the same time.
         overlapping_s: Time with more than one fault.
         failing_s: Time with a fault.
         certain: Packets of certain fate.
@@ -143,9 +161,9 @@ class EpochsResult(Redundancy):
         wrongly_arrived: Packets that arrived and must have vanished.
         random_losses: Packets lost at random: expected, lost, and four standard deviations.
         undecodable: Blocks that were not decoded in time.
-        undecodable_within_reach: Those of them that were open in no outage, except the last ones of
-            the stream, whose losses no report can show.
-        sender_redundancy: Mean of the sender's N over FEC_t, less one.
+        undecodable_within_reach: Those of them that were open in no outage. The last blocks of the
+            stream are left out, because no report contains their losses.
+        sender_redundancy: Mean of N / FEC_t - 1 over all blocks.
         longest_change_s: Longest change of the plan, while nodes move.
         transit_s: Longest time in transit.
         diagnoses: How often the sender knew what had failed.
@@ -171,7 +189,7 @@ class EpochsResult(Redundancy):
 
 
 def redundancy(facts: RunFacts) -> Redundancy:
-    """Return the redundancy of what was sent once the sender had answered."""
+    """Return the redundancy of the packets sent after the sender had answered."""
     epoch = facts.epoch_of_block
     counted = facts.counted
     base = facts.theory.policy.base
@@ -193,26 +211,28 @@ def redundancy(facts: RunFacts) -> Redundancy:
 
 
 def ror_sum(facts: RunFacts, faults: Sequence[FaultResult]) -> RorSum:
-    """Return ROR over the faults that a block size answers."""
+    """Return ROR over the faults whose losses some N repairs."""
     ratios = [(fault.sent_per_source, fault.sent_per_source_error) for fault in faults]
     ror = _ror(facts, faults, ratios, facts.counted)
     if not facts.spurious.any():
         return ror
     all_ratios = [(fault.sent_per_source_spurious, 0.0) for fault in faults]
     with_spurious = _ror(facts, faults, all_ratios, facts.settled)
-    fault_gone = any(
+    fault_without_blocks = any(
         fault.sent_per_source is None and fault.sent_per_source_spurious is not None
         for fault in faults
     )
-    at_rest = _at_rest(facts)
-    rest_gone = not (facts.counted & at_rest).any() and (facts.settled & at_rest).any()
-    if fault_gone or rest_gone:
+    outside_faults = _began_outside_faults(facts)
+    none_outside_faults = (
+        not (facts.counted & outside_faults).any() and (facts.settled & outside_faults).any()
+    )
+    if fault_without_blocks or none_outside_faults:
         return replace(ror, spurious=math.inf)
     return replace(ror, spurious=with_spurious.measured - ror.measured)
 
 
-def _at_rest(facts: RunFacts) -> BoolArray:
-    """Return which blocks were begun while nothing was lost, shape (blocks,)."""
+def _began_outside_faults(facts: RunFacts) -> BoolArray:
+    """Return a mask of the blocks that began outside faults, shape (blocks,)."""
     return np.asarray((facts.losses == 0)[facts.epoch_of_block])
 
 
@@ -222,18 +242,18 @@ def _ror(
     ratios: Sequence[tuple[float | None, float]],
     blocks: BoolArray,
 ) -> RorSum:
-    """Return ROR of these packets per source packet.
+    """Return ROR computed from the packets sent per source packet.
 
     Args:
         facts: The facts of the run.
         faults: All faults.
-        ratios: Packets sent per source packet in each fault, and the error of that.
-        blocks: The blocks from which the same figure at rest is read.
+        ratios: For each fault, the packets sent per source packet and their standard error.
+        blocks: The blocks from which the packets per source packet outside faults are computed.
     """
     stream = facts.plan.stream
     base = facts.theory.policy.base
-    ratio_at_rest, rest_error = sent_per_source(facts, blocks & _at_rest(facts))
-    at_rest = ratio_at_rest or base_block_size(facts) / stream.source_packets
+    ratio_outside, error_outside = sent_per_source(facts, blocks & _began_outside_faults(facts))
+    base_ratio = ratio_outside or base_block_size(facts) / stream.source_packets
     predicted = 0.0
     total = 0.0
     slack = 0.0
@@ -245,9 +265,9 @@ def _ror(
             continue
         low, high = fault.block_size_range
         predicted += size / base - 1
-        total += ratio / at_rest
+        total += ratio / base_ratio
         slack += max(high - size, size - low, 0) / base
-        variance += (error / at_rest) ** 2
+        variance += (error / base_ratio) ** 2
         counted += 1
     if stream.labels == "random":
         tolerance = max(0.1, 0.05 * predicted)
@@ -259,14 +279,14 @@ def _ror(
         predicted=predicted,
         measured=total - counted,
         tolerance=tolerance + slack,
-        error=math.hypot(math.sqrt(variance), total * rest_error / at_rest),
+        error=math.hypot(math.sqrt(variance), total * error_outside / base_ratio),
         counted=counted,
     )
 
 
 def base_block_size(facts: RunFacts) -> float:
-    """Return the median N of settled blocks at rest."""
-    sizes = facts.run.size_begun[facts.settled & _at_rest(facts)]
+    """Return the median N of settled blocks outside faults."""
+    sizes = facts.run.size_begun[facts.settled & _began_outside_faults(facts)]
     return float(np.median(sizes)) if len(sizes) else float(facts.theory.policy.base)
 
 
@@ -324,7 +344,7 @@ def _frames(facts: RunFacts) -> tuple[SplitPeriod, ...]:
 
 
 def _frame(facts: RunFacts, number: int, epochs: Sequence[Epoch]) -> SplitPeriod:
-    """Return the losses while the split of this number was in force, in these epochs."""
+    """Return the losses in these epochs, in which the split of this number was used."""
     start_s = epochs[0].start_s
     stop_s = epochs[-1].stop_s
     first, last = np.searchsorted(facts.run.sent.time_s, (start_s, stop_s))
@@ -348,7 +368,7 @@ def _frame(facts: RunFacts, number: int, epochs: Sequence[Epoch]) -> SplitPeriod
 
 
 def _outages(facts: RunFacts) -> tuple[tuple[Outage, ...], BoolArray]:
-    """Return the times beyond reach, neighbours joined, and which blocks were open in one."""
+    """Return the outages, and a mask of the blocks that were open in one."""
     run = facts.run
     blocks = run.blocks
     playback_s = facts.plan.stream.playback_s
@@ -362,7 +382,7 @@ def _outages(facts: RunFacts) -> tuple[tuple[Outage, ...], BoolArray]:
     m = facts.plan.stream.source_packets
     covered = np.zeros(count, dtype=np.bool_)
     outages = []
-    for epochs in _beyond_reach(facts):
+    for epochs in _unrecoverable_epochs(facts):
         begin_s = epochs[0].start_s
         end_s = max(epoch.stop_s for epoch in epochs)
         open_then = (blocks.started_s < end_s) & (blocks.started_s + playback_s > begin_s)
@@ -387,10 +407,11 @@ def _outages(facts: RunFacts) -> tuple[tuple[Outage, ...], BoolArray]:
     return tuple(outages), covered
 
 
-def _beyond_reach(facts: RunFacts) -> list[list[Epoch]]:
-    """Return the epochs beyond reach, grouped if they are no further apart than the playback buffer.
+def _unrecoverable_epochs(facts: RunFacts) -> list[list[Epoch]]:
+    """Return the epochs whose losses cannot be repaired, grouped into outages.
 
-    Joined epochs are included.
+    Epochs belong to the same outage if they are no further apart than the playback time. Joined
+    epochs (``EpochFacts.joined_epochs``) are included.
     """
     groups: list[list[Epoch]] = []
     epochs = [*facts.epochs, *facts.joined_epochs]

@@ -1,6 +1,6 @@
-"""The judgement of a stream, and of several streams of one run.
+"""The judgement of one stream, and of several streams of one run.
 
-Commands, the library and studies read them, and the result store keeps their records.
+A judgement has the verdict, the JSON document and the records for the result store.
 """
 
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ class StreamJudgement(Judgement):
 
         Args:
             session: The number of the stream in its run.
-            title: Its name for the reader.
+            title: The name of the stream for people.
         """
         plan = self.plan
         facts = self.analysis
@@ -91,7 +91,13 @@ class StreamJudgement(Judgement):
 
 
 def fault_record(index: int, fault: FaultResult, verdict: Verdict) -> FaultRecord:
-    """Return the fault's figures with the outcome of all its checks together."""
+    """Return the record of a fault: its figures, and whether all its checks passed.
+
+    Args:
+        index: The number of the stream in its run.
+        fault: The figures of the fault.
+        verdict: The verdict on the stream.
+    """
     diagnosis = None
     if fault.diagnosis is not None:
         diagnosis = asdict(fault.diagnosis)
@@ -148,7 +154,13 @@ def _whole_route(
     order: float | None,
     infinite: Sequence[str],
 ) -> float | None:
-    """Return ROR over the whole route: of this order of labels if it is known, None if infinite."""
+    """Return ROR over all links of the route, or None if it is infinite.
+
+    Args:
+        stated: ROR for random labels.
+        order: ROR for the stream's order of labels, which takes precedence; None if it is unknown.
+        infinite: The links whose failure no code repairs.
+    """
     if infinite:
         return None
     return stated if order is None else order
@@ -157,8 +169,8 @@ def _whole_route(
 def _ror(facts: Analysis) -> dict[str, float | None]:
     """Return ROR over the faults, or the redundancies if faults overlap or nodes move.
 
-    The figures are None if theory predicts none: with impairments, and without a fault that a block size
-    answers.
+    The figures are None if they are not predicted: with impairments, or if no N repairs the losses
+    of any fault.
     """
     names = ("predicted", "measured", "tolerance", "error")
     if facts.theory.impaired_spans:
@@ -208,9 +220,9 @@ def _figures(facts: Analysis) -> JsonObject:
 
 
 def _clocks(facts: Analysis) -> JsonObject:
-    """Return how far the clocks of several machines can be off, and what they leave undecided.
+    """Return the uncertainty of the machines' clocks, and the packets that it leaves undecided.
 
-    There are no such figures if one clock gave all times.
+    The result is empty if one clock gave all times.
     """
     run = facts.run
     if run.clocks == ONE_CLOCK:
@@ -223,7 +235,10 @@ def _clocks(facts: Analysis) -> JsonObject:
 
 
 def _layout(facts: Analysis) -> JsonObject:
-    """Return how far the order of labels is from the bound, if losses follow from labels."""
+    """Return N for the stream's order of labels, compared with the lower bound of any order.
+
+    The result is empty if labels do not determine the losses, or if routes change.
+    """
     plan = facts.plan
     stream = plan.stream
     if not facts.theory.deterministic or plan.changes:
@@ -237,8 +252,8 @@ def _layout(facts: Analysis) -> JsonObject:
 class StreamsJudgement(Judgement):
     """The judgement of all streams of one run.
 
-    Each check of the verdict stands under its stream's title. The document is that of the first stream,
-    with those of the others under ``also``.
+    Each check of the verdict has the title of its stream. The document is that of the first stream;
+    the key ``also`` contains the documents of the others.
     """
 
     parts: tuple[StreamJudgement, ...]
@@ -246,7 +261,7 @@ class StreamsJudgement(Judgement):
 
     @property
     def sessions(self) -> tuple[SessionRun, ...]:
-        """The records as a reader would load them."""
+        """The records, grouped by stream as in a stored run."""
         return group_sessions(self.records)
 
 

@@ -1,20 +1,21 @@
 """The lateness of the machine in a run of a stream, and the limits that the checks allow.
 
-Theory of operation. In theory a switch forwards a packet at once. On a busy machine a switch waits for a
-processor and packets wait in it, longer on some paths than on others. This has three consequences.
+Theory of operation. In theory a switch forwards a packet at once. On a busy machine a switch waits
+for a processor and packets wait in it, longer on some paths than on others. This has three
+consequences.
 
-- A sender treats a packet as lost if another one overtakes it by more than the allowance for reordering (at
-  least 5 ms). Until a report says that it arrived, the sender is **misinformed**: it answers a failure that
-  does not exist, begins blocks under a wrong N and sends late parity. Equation 23 is about blocks that began
-  upon true reports. ROR leaves out the blocks that a misinformed sender began or helped, and the run says by
-  how much they would change it. That may be as much as the tolerance of the check: if the two figures differ
-  more, neither says anything.
-- A block has the time of the playback buffer. A quarter of it each is allowed for a late sender, for
-  packets that wait in switches, and for a late receiver. The last quarter is the block's own: two blocks'
-  time, 40 ms of the usual 400.
-- The steady part of a fault begins after ``REACTION_S`` at the latest: a report interval, and the rest for
-  the way of the report. A block that began upon an older report may have too small an N, and the sender is
-  not to blame.
+- A sender treats a packet as lost if another one overtakes it by more than the allowance for
+  reordering (at least 5 ms). Until a report says that it arrived, the sender is **misinformed**: it
+  answers a failure that does not exist, begins blocks with a wrong N and sends late parity.
+  Equation 23 is about blocks of a correctly informed sender. ROR leaves out the blocks that a
+  misinformed sender began or sent late parity for, and the run contains by how much they would
+  change ROR. If this exceeds the tolerance of the check, the run is invalid.
+- A block has the time of the playback buffer. A quarter of it each is allowed for a late sender,
+  for packets that wait in switches, and for a late receiver. The last quarter is the block's own:
+  two blocks' time, 40 ms of the usual 400.
+- The steady part of a fault begins after ``REACTION_S`` at the latest: a report interval, and the
+  rest for the transit of the report. A block that began after an older report may have too small an
+  N, which is not an error of the sender.
 """
 
 from testbed.model.machine.load import TimingError

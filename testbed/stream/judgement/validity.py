@@ -1,4 +1,4 @@
-"""Reasons why a run says nothing: a late machine, clocks that differ, or faults that did not come."""
+"""Reasons why a run is invalid: a slow machine, inaccurate clocks, or missing faults."""
 
 from testbed.faults.fault import fault_not_in_force
 from testbed.faults.impaired_link import MAX_LATE_S, most_late_s
@@ -21,20 +21,22 @@ from testbed.stream.judgement.checks import MAX_WRONG
 from testbed.stream.judgement.end_counters import miscounted
 from testbed.stream.measurements import RELAYED
 
-# On each side of a fault: clocks that are further apart say too little.
+# Largest difference between the clocks of the sender and of the faults. If it is larger, too few
+# packets can be assigned to the time of a fault.
 FAULT_GUARD_S = 0.02
-# Switches that delay all packets for longer measure the machine, as a relay that is late does.
+# Largest delay that switches may add to packets. With a larger one the run measures the machine, as
+# with a late relay.
 MAX_QUEUEING_S = MAX_LATE_S
 _OF_LATENESS = f" (99 of 100; limit {MAX_QUEUEING_S * 1000:g} ms)"
-# Share of the planned blocks that have to be sent in a run that counts.
+# Minimum share of the planned blocks that must be sent in a valid run.
 LEAST_OF_PLAN = 0.75
 
 
 def invalid_reason(facts: Analysis) -> str | None:
-    """Return why the run says nothing, or None.
+    """Return why the run is invalid, or None.
 
-    A stream of which nothing arrived has failed: no load on a machine that was in time takes every
-    packet.
+    A stream of which no packet arrived is not invalid but has failed, because a machine that met
+    its time limits does not lose every packet.
     """
     plan = facts.plan
     run = facts.run
@@ -72,10 +74,10 @@ def _strange(facts: Analysis, sent: int) -> str | None:
 
 
 def clock_reason(facts: Analysis) -> str | None:
-    """Return why the clocks of several machines say too little for this run, or None.
+    """Return why the clocks of several machines are too inaccurate for this run, or None.
 
-    They may be worse than the guard around faults, than a reaction that they timed, or than what the
-    playback buffer tolerates.
+    Their uncertainty must not exceed ``FAULT_GUARD_S``, the shortest measured reaction, or a
+    quarter of the playback buffer.
     """
     run = facts.run
     apart_s = run.clocks.fault_to_sender_s
@@ -103,13 +105,13 @@ def _known(uncertainty_s: float) -> str:
 
 
 def _delayed(facts: Analysis) -> str | None:
-    """Return why a run over impaired or delayed links measured the machine, or None.
+    """Return why the machine disturbed a run over impaired or delayed links, or None.
 
-    Packets left late, at the relay or where nothing impairs them.
+    The relay, or links without impairments, delayed packets for too long.
     """
     for name, report in facts.run.counters.get(RELAYED, {}).items():
         late_s = report["late_s"]
-        # A record of before the relay made delays says nothing of them.
+        # Records of earlier versions, in which the relay caused no delays, have no such value.
         limit_s = most_late_s(report.get("delay_s", 0.0))
         if report.get("missed"):
             missed = f"{name}: {report['missed']} packets found the relay full"
@@ -128,7 +130,10 @@ def _delayed(facts: Analysis) -> str | None:
 
 
 def _stopped_early(facts: Analysis) -> str | None:
-    """Return why a stream of too few blocks says nothing; nodes that move end it sooner."""
+    """Return why a stream with too few blocks is invalid, or None.
+
+    There is no such limit if nodes move, because streams may then end earlier.
+    """
     stream = facts.plan.stream
     blocks = len(facts.run.blocks.block)
     planned = int((facts.plan.duration_s - stream.playback_s) / stream.block_s)

@@ -19,7 +19,7 @@ UNPREDICTED = (
 
 
 def judge(facts: Analysis) -> Verdict:
-    """Return all checks of the run; it is invalid, never passed, if the machine did not keep up."""
+    """Return the verdict with all checks; the run is invalid if the machine did not keep up."""
     notes = facts.run.health.notes
     if facts.theory.impaired_spans:
         impaired_checks = tuple(_checks_of_impaired_run(facts))
@@ -36,10 +36,10 @@ def judge(facts: Analysis) -> Verdict:
 
 
 def _checks_of_impaired_run(facts: Analysis) -> Iterator[Check]:
-    """Yield what impaired links did, packet by packet, and the losses of other faults.
+    """Yield the checks of impaired links and of the losses of other faults.
 
-    The block sizes with which a sender answers bursts and late packets are not predicted, and
-    neither is ROR then.
+    The block sizes that a sender chooses for loss bursts and delayed packets are not predicted, and
+    neither is ROR in such a run.
     """
     yield from impairment_checks(facts)
     if facts.lone_impairments:

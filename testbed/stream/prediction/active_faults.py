@@ -1,8 +1,8 @@
 """Broken and impaired links, and the labels that they lose, between one change and the next.
 
-Faults may overlap, and nodes may move. The prediction is exact for switches: a label is lost if its path
-crosses a broken link, so that several failures lose the union of their labels. For a sender that diagnoses,
-the module also lists everything that may break.
+Faults may overlap, and nodes may move. The prediction is exact for switches: a label is lost if its
+path crosses a broken link, so that several failures lose the union of their labels. For a sender
+that diagnoses, the module also lists everything that may break.
 """
 
 import bisect
@@ -30,9 +30,9 @@ from topologies.impairments import Impairments, mean_loss
 RETURN_LABELS = (16384, 49152)
 #: The links that lose packets: (link index, fraction of its packets that is lost).
 Broken = frozenset[tuple[int, float]]
-# A block size that stands for none: every label is lost.
+# A value for "no N is sufficient", because every label is lost.
 NEVER = 1 << 30
-# The name of the sender's counter with what it believed to be broken, and from when on.
+# Name of the sender's counter that lists its diagnoses, each with its time.
 DIAGNOSES = "diagnoses"
 
 # The order of changes at one moment.
@@ -53,8 +53,9 @@ class Epoch:
         split: The index of the label split in ``StreamPlan.splits``.
         broken: The links that lose packets.
         loss: The fraction of the stream that is lost.
-        needed: The smallest N of which M packets arrive in any window; with random labels by eq. 25.
-            NEVER if there is none. Random losses count as if all packets of the link were lost.
+        needed: The required N: the smallest with which M packets of every block arrive, or for
+            random labels N by eq. 25. NEVER if no N is sufficient. A link that loses some packets
+            at random counts as if it lost all.
         reports_cut: True if no loss report gets back.
         faults: How many faults are active on links that carry labels.
     """
@@ -96,9 +97,9 @@ def share_lost(split: LabelSplit, broken: Broken) -> float:
 
 
 def mean_share_lost(split: LabelSplit, broken: Broken) -> float:
-    """Return the share of a split's packets that broken and impaired links lose in the long run.
+    """Return the mean share of a split's packets that broken and impaired links lose.
 
-    A full queue before a rate trace is left out.
+    Packets dropped at the full queue of a rate trace are not counted.
     """
     losses = dict(broken)
     for index, link in enumerate(split.network.links):
@@ -125,12 +126,12 @@ def lost_intervals(split: LabelSplit, broken: Broken) -> tuple[Interval, ...]:
 
 
 def _failed(links: Iterable[int]) -> Broken:
-    """Return the links as ones that lose everything."""
+    """Return the links, each with a loss of 1."""
     return frozenset((link, 1.0) for link in links)
 
 
 def planned_epochs(plan: StreamPlan) -> tuple[Epoch, ...]:
-    """Return the epochs of the plan as if every change took no time."""
+    """Return the epochs of the plan if faults and changes happen exactly at their planned times."""
     faults = []
     for fault in plan.faults:
         faults.append(FaultTimes(fault=fault, start_s=fault.start_s, stop_s=fault.stop_s))
@@ -151,7 +152,8 @@ def joined_epochs(plan: StreamPlan, course: Sequence[Epoch], transit_s: float) -
     """Return an epoch for the packets that are in transit from each epoch to a later one.
 
     Such a packet may cross one link in the first epoch and another link in a later one. The broken
-    links of these epochs are therefore joined. The time of a joined epoch is when the packet is sent.
+    links of these epochs are therefore joined. The time of a joined epoch is when the packet is
+    sent.
 
     Args:
         plan: The plan of the stream.
@@ -173,7 +175,7 @@ def joined_epochs(plan: StreamPlan, course: Sequence[Epoch], transit_s: float) -
 
 
 class _Moment(NamedTuple):
-    """A change, and when it comes; ``order`` decides between changes at one time."""
+    """A change and its time; ``order`` sorts changes at the same time."""
 
     at_s: float
     order: int
@@ -187,8 +189,8 @@ def epochs(
 ) -> tuple[Epoch, ...]:
     """Return all epochs of a run, in order, without gaps from 0 to the plan's end.
 
-    Cost: one pass over the paths for each, and one over the labels if something is lost. Equal states are
-    computed once.
+    Cost: one pass over the paths for each, and one over the labels if something is lost. Equal
+    states are computed once.
     """
     state = _NetworkState(plan)
     moments = _moments(plan, state, faults, changes)
@@ -279,9 +281,9 @@ class _NetworkState:
         )
 
     def joined(self, first: Epoch, start_s: float, broken: Broken) -> Epoch:
-        """Return the end of an epoch, from ``start_s`` on, with these links broken.
+        """Return the last part of an epoch, from ``start_s`` on, with these links broken.
 
-        Reports count as if they got back: they are cut for no longer than the transit.
+        Loss reports are assumed to arrive, because the part is no longer than a transit time.
         """
         loss, needed, _ = self._described(first.split, broken)
         return replace(
@@ -355,9 +357,9 @@ def fault_intervals(plan: StreamPlan, fault: Fault) -> tuple[Interval, ...]:
 
 
 def predicted_loss(plan: StreamPlan, fault: Fault) -> float:
-    """Return the fraction of the stream that the fault takes.
+    """Return the fraction of the stream's packets that the fault loses.
 
-    This is the share of labels on the links that fail, times the fraction that these lose.
+    This is the share of labels on the failed links, times the fraction that these links lose.
     """
     broken = set(faulty_links(plan.network, fault))
     labels = 0
@@ -368,7 +370,7 @@ def predicted_loss(plan: StreamPlan, fault: Fault) -> float:
 
 
 def is_campaign(plan: StreamPlan) -> bool:
-    """Return whether faults overlap or nodes move, so that single failures cannot be distinguished."""
+    """Return whether faults overlap or nodes move, so that failures cannot be judged one by one."""
     return bool(plan.changes) or overlapping(plan.faults)
 
 
@@ -392,7 +394,10 @@ class ImpairedSpan:
 
 
 def impaired_spans(network: Network, faults: Sequence[Fault]) -> tuple[ImpairedSpan, ...]:
-    """Return all impaired links, whether or not packets cross them: first the network's, then faults'."""
+    """Return all impaired links, whether or not packets cross them.
+
+    Links that the network impairs come first, then those that faults impair.
+    """
     spans = []
     for number, link in enumerate(network.links):
         if link.impairments:
@@ -434,13 +439,13 @@ def is_diagnosing(plan: StreamPlan) -> bool:
 def is_exact(plan: StreamPlan, *faults: Fault) -> bool:
     """Return whether the sender can know the lost labels while these faults are active.
 
-    It can if it diagnoses and each of them loses all packets that cross it.
+    It can if it diagnoses, and each of the failed links loses all packets.
     """
     return is_diagnosing(plan) and not any(fault.partial for fault in faults)
 
 
 def cable_name(link: LinkId) -> str:
-    """Return the two ends of a cable in alphabetical order, with its key if there are parallel ones.
+    """Return the two ends of a cable in alphabetical order, with its key unless that is 0.
 
     >>> cable_name(("s2", "s1", 0)), cable_name(("s1", "s2", 1))
     ('s1-s2', 's1-s2#1')
@@ -452,8 +457,8 @@ def cable_name(link: LinkId) -> str:
 def candidate_table(split: LabelSplit) -> CandidateTable:
     """Return everything that may break on the split's links, with the labels that it would lose.
 
-    These are the cables with the labels of both directions, then single directions if both carry labels,
-    then nodes other than the two ends.
+    These are the cables with the labels of both directions, then single directions if both carry
+    labels, then nodes other than the two ends.
     """
     network = split.network
     links_of_cable: dict[str, set[int]] = {}

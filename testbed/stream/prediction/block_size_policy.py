@@ -1,7 +1,7 @@
-"""The block size N with which the sender answers a measured loss.
+"""The block size N that the sender chooses for a measured loss.
 
-There are two policies: FEC_p of Gabrielyan 2007, eq. 25, for random labels and random losses; and the exact
-worst window of the route's label intervals.
+There are two policies: FEC_p of Gabrielyan 2007, eq. 25, for random labels and random losses; and
+the exact worst window of the route's label intervals.
 """
 
 import bisect
@@ -22,15 +22,16 @@ from testbed.stream.prediction.active_faults import is_campaign
 
 # Symbols of one Reed-Solomon block over GF(2^8).
 MAX_SYMBOLS = 255
-# Packets that a few separate intervals need beyond one interval of their width (docs/explanation/stream_verdict.md).
+# Additional packets for a few separate label intervals, compared with one interval of the same
+# total width (docs/explanation/stream_verdict.md).
 _SEPARATE = 2
-# A short measurement does not distinguish two losses nearer than this, so that the larger N of both is
-# used: for losses of any failures, and of single links.
+# A short measurement does not distinguish losses that differ by less than this, so the N of the
+# larger one is used. The first value is for any failures, the second for failures of single links.
 _ANY_SLACK = 0.02
 _LINK_SLACK = 0.015
 # FEC_p is tabulated up to this loss.
 _MAX_LOSS = 0.9
-# Losses that no single link causes are answered in steps of 5 points.
+# For losses that no single link causes, N is tabulated in steps of 5 percentage points.
 _STEPS = 20
 _MAX_STEP = 18
 
@@ -41,7 +42,7 @@ class BlockSizePolicy:
 
     Attributes:
         name: "equation 25", "worst window" or "worst window of any failures".
-        base: FEC_t, the block size at rest, and the smallest.
+        base: FEC_t, the block size outside faults, which is the smallest.
         largest: The largest block size.
         size_for: N for a loss, before the base is applied.
     """
@@ -57,9 +58,10 @@ class BlockSizePolicy:
 
 
 def is_deterministic(plan: StreamPlan) -> bool:
-    """Return whether losses follow from labels alone.
+    """Return whether the label of a packet determines whether the packet is lost.
 
-    That is so with stratified labels, if no fault drops packets at random and no link is impaired.
+    This is the case with stratified labels, if no fault drops packets at random and no link is
+    impaired.
     """
     if plan.stream.labels != "stratified":
         return False
@@ -71,8 +73,9 @@ def is_deterministic(plan: StreamPlan) -> bool:
 def largest_block(plan: StreamPlan) -> int:
     """Return the N that the sender never exceeds.
 
-    It follows from ``most_overhead``, or is a quarter more than the failure of any protectable link calls
-    for, and at least 2 M. It is at most 255.
+    It follows from ``most_overhead`` if that is given. Otherwise it is a quarter more than the
+    failure of any link requires, except links that carry every label, and at least 2 M. It is at
+    most 255.
     """
     stream = plan.stream
     m = stream.source_packets
@@ -91,14 +94,17 @@ def largest_block(plan: StreamPlan) -> int:
 
 
 def largest_in_bursts(plan: StreamPlan) -> int:
-    """Return the largest N if losses arrive in bursts, of which the failure of a link says nothing."""
+    """Return the largest N for losses in bursts, which no link failure bounds."""
     if plan.stream.most_overhead is None:
         return MAX_SYMBOLS
     return largest_block(plan)
 
 
 def block_size_policy(plan: StreamPlan) -> BlockSizePolicy:
-    """Return the policy of the plan's sender. Cost: one pass over 65,536 labels for each loaded link."""
+    """Return the policy of the plan's sender.
+
+    Cost: one pass over 65,536 labels for each loaded link.
+    """
     if not is_deterministic(plan):
         return _random_loss_policy(plan)
     if is_campaign(plan):
@@ -135,9 +141,9 @@ def _size_by_equation_25(m: int, decoding_error_rate: float, largest: int, loss:
 def _any_window_policy(plan: StreamPlan) -> BlockSizePolicy:
     """Return the policy for failures that overlap and for routes that change.
 
-    No list of links tells which intervals such a loss comes from. The policy assumes one interval of the
-    width of the loss, in steps of one point, and adds two packets, which two to four separate intervals
-    need. Late parity compensates for the rest.
+    The sender cannot know which label intervals such a loss consists of. The policy assumes one
+    interval whose width is the loss, rounded to percentage points, and adds the two packets that
+    two to four separate intervals need. Late parity compensates for the rest.
     """
     largest = largest_block(plan)
     tolerated = stratified_tolerance_block_size(
@@ -175,8 +181,8 @@ def link_block_size(plan: StreamPlan, link: int) -> int | None:
 def _any_multiplier(plan: StreamPlan) -> int:
     """Return the multiplier for block sizes of losses that no single link causes.
 
-    It is the plan's multiplier. If slots make the order, which are chosen for single links only, it is the
-    usual one.
+    It is the multiplier of the plan's label order, or the default one if the order is given by
+    slots, which are optimized for single links only.
     """
     return WEYL_MULTIPLIER if plan.stream.label_slots else plan.stream.label_multiplier
 
@@ -195,7 +201,7 @@ def _worst_window_policy(plan: StreamPlan) -> BlockSizePolicy:
     shares = [share for share, _ in stairs]
     sizes = [size for _, size in stairs]
     largest_of_links = [m, *itertools.accumulate(sizes, max)]
-    # Failures that overlap lose what no single link can: one interval of that width is assumed.
+    # Overlapping failures lose more than any single link: one interval of that width is assumed.
     multiplier = _any_multiplier(plan)
     of_one_interval = []
     for step in range(_MAX_STEP + 1):

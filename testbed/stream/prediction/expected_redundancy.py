@@ -1,8 +1,8 @@
-"""The redundancy that random failures call for, before any happens.
+"""Predicts the mean redundancy that random failures require.
 
-This is Gabrielyan 2007, eq. 45 as corrected, and the same without its truncation. Failures of cables are
-independent, and each cable is broken for a share u of the time. Several failures lose the union of their
-labels.
+This is Gabrielyan 2007, eq. 45 as corrected, and the same without its truncation. Failures of
+cables are independent, and each cable is broken for a share u of the time. Several failures lose
+the union of their labels.
 """
 
 import math
@@ -25,19 +25,22 @@ from testbed.stream.prediction.block_size_policy import block_size_policy
 from topologies import JsonObject, LinkId
 
 SAMPLES = 20_000
-# Random faults end this time before the last block can be played.
+# Random faults end this time before the last block is played.
 _QUIET_END_S = 0.5
 
 
 class StateCosts:
     """The block sizes for the states of a route's cables, by which of them are broken.
 
-    The N of each set of lost paths is computed once: with stratified labels that takes a pass over 65,536
-    labels.
+    The N of each set of lost paths is computed once: with stratified labels that takes a pass over
+    65,536 labels.
+
+    A state is *unrecoverable* if no N up to the plan's largest repairs its losses, or if no loss
+    report arrives with which the sender could choose a larger N.
 
     Attributes:
         cables: One direction of every loaded cable, in the order of the columns.
-        base: N at rest.
+        base: N outside faults.
     """
 
     def __init__(self, plan: StreamPlan, *, reports: bool = True) -> None:
@@ -45,8 +48,8 @@ class StateCosts:
 
         Args:
             plan: A plan whose routes do not change.
-            reports: Whether states in which no loss report gets back are beyond reach. If not, every
-                state is priced as if the sender knew it, as theory does.
+            reports: Whether states in which no loss report arrives are unrecoverable. If not, the
+                sender is assumed to know every state, as in the thesis.
         """
         self.cables = loaded_cables(plan)
         self._paths = plan.forward.paths
@@ -61,15 +64,11 @@ class StateCosts:
         self._sizes: dict[bytes, float] = {}
 
     def losses(self, broken: BoolArray) -> FloatArray:
-        """Return the fraction of labels lost in each state; ``broken`` has the shape (states, cables)."""
+        """Return the fraction of labels lost in each state; ``broken`` is (states, cables)."""
         return np.asarray(self._lost_paths(broken) @ self._widths, dtype=np.float64)
 
     def block_sizes(self, broken: BoolArray) -> FloatArray:
-        """Return N in each state, never below the base; nan beyond reach.
-
-        A state is beyond reach if no N up to the plan's largest helps, or if no loss report gets back to
-        ask for more than the base.
-        """
+        """Return N in each state, at least the base; nan in unrecoverable states."""
         packed = np.packbits(self._lost_paths(broken), axis=1)
         kinds, kind_of_state = np.unique(packed, axis=0, return_inverse=True)
         sizes_of_kinds = np.array([self._size(kind) for kind in kinds])
@@ -80,7 +79,7 @@ class StateCosts:
         return np.where(cut & (sizes > self.base), np.nan, sizes)
 
     def redundancies(self, broken: BoolArray) -> FloatArray:
-        """Return N/FEC_t - 1 in each state; nan beyond reach."""
+        """Return N/FEC_t - 1 in each state; nan in unrecoverable states."""
         return self.block_sizes(broken) / self.base - 1
 
     def singles(self) -> BoolArray:
@@ -101,7 +100,7 @@ class StateCosts:
         return np.asarray(broken.astype(np.float32) @ self._crossed > 0)
 
     def _size(self, kind: npt.NDArray[np.uint8]) -> float:
-        """Return N for a set of lost paths, one bit each; nan if no N helps."""
+        """Return N for a set of lost paths, one bit each; nan if no N is sufficient."""
         key = kind.tobytes()
         if key not in self._sizes:
             lost = zip(self._paths, np.unpackbits(kind), strict=False)
@@ -115,7 +114,7 @@ class StateCosts:
 
 
 def _crossed_by_reports(plan: StreamPlan, cables: Sequence[LinkId]) -> npt.NDArray[np.float32]:
-    """Return which cables each return path of loss reports crosses, shape (cables, return paths)."""
+    """Return which return paths of loss reports cross which cables, shape (cables, paths)."""
     row = {cable: k for k, cable in enumerate(cables)}
     returning = [plan.backward.path_of(label) for label in RETURN_LABELS]
     crossed = np.zeros((len(cables), len(returning)), dtype=np.float32)
@@ -135,7 +134,7 @@ class RedundancyMeans:
         two: The part of states with two.
         more: The part of all others.
         spread: The standard deviation over the states.
-        beyond: The share of the time beyond reach, which counts as 0 in the other fields.
+        beyond: The share of the time in unrecoverable states, which count as 0 in the other fields.
     """
 
     one: float
@@ -157,14 +156,15 @@ def redundancy_means(
 ) -> list[RedundancyMeans]:
     """Return the means at each unavailability.
 
-    All states of one and of two broken cables are computed, those of more are drawn. Cost: cables^2 times
-    paths, and states times paths for each unavailability.
+    States with one or two broken cables are enumerated, the others are drawn at random. Cost:
+    cables^2 times paths, and states times paths for each unavailability.
 
     Args:
         costs: The block sizes of the states.
         unavailabilities: The shares of the time for which each cable is broken.
-        draws: Uniform numbers in [0, 1), shape (states, cables). A cable is broken if its number is below
-            the unavailability, so that the same draws allow a comparison of routes with the same cables.
+        draws: Uniform numbers in [0, 1), shape (states, cables). A cable is broken if its number is
+            below the unavailability, so that the same draws allow a comparison of routes with the
+            same cables.
     """
     count = len(costs.cables)
     singles = float(np.nansum(costs.redundancies(costs.singles())))
@@ -190,17 +190,17 @@ def redundancy_means(
 
 
 def expected_redundancy(plan: StreamPlan, faults: PoissonFaults) -> JsonObject:
-    """Return means over time of N/FEC_t - 1 by name, with the N that the lost labels call for.
+    """Return means over time of N/FEC_t - 1 by name, for the N that the lost labels require.
 
     The routes of the plan do not change. Cost: cables^2 times paths, and SAMPLES times paths.
 
     Returns:
         ``equation_45``: states of one and two failed cables only, weighted u (1-u)^(n-1) and
-        u^2 (1-u)^(n-2) over all pairs; ``singles_only`` is its first term. ``mean``: all states, those of
-        three and more from ``SAMPLES`` draws. ``spread``: standard deviation of the mean over a run of the
-        given length. ``cables``: how many can fail. ``beyond``: share of the time in which no N up to the
-        plan's largest helps, or no report gets back to ask for one; it counts as 0 in all of these, pairs
-        of equation 45 included.
+        u^2 (1-u)^(n-2) over all pairs; ``singles_only`` is its first term. ``mean``: all states,
+        those of three and more from ``SAMPLES`` draws. ``spread``: standard deviation of the mean
+        over a run of the given length. ``cables``: how many can fail. ``beyond``: share of the time
+        in unrecoverable states (``StateCosts``), which count as 0 in all means, including the pairs
+        of equation 45.
     """
     costs = StateCosts(plan)
     count = len(costs.cables)

@@ -1,4 +1,6 @@
-"""Numbers of the paths of a label split, by which packets carry their path and both ends count losses.
+"""Numbers of the paths of a label split.
+
+Each packet carries the number of its path, by which both ends count losses.
 
 A split says which links each label takes. Labels that take the same sequence of links are one path.
 """
@@ -9,7 +11,8 @@ from fec.protocol.loss_report import MAX_PATH
 from testbed.model.label_split import LABELS, LabelSplit
 from testbed.stream.plan import StreamPlan
 
-# The name of the sender's counter with what reports told: number of the path -> [lost, received].
+# Name of the sender's counter with the contents of the loss reports: number of the path -> packets
+# [lost, received].
 REPORTS = "path_reports"
 
 
@@ -20,7 +23,7 @@ class NumberedPath:
     Attributes:
         number: 1 to 255; 0 for all paths that have no number.
         links: The indices of its links in order; empty for the number 0.
-        labels: How many of the 65,536 labels take it.
+        labels: How many of the 65,536 labels belong to it.
     """
 
     number: int
@@ -31,8 +34,8 @@ class NumberedPath:
 def number_paths(split: LabelSplit) -> tuple[NumberedPath, ...]:
     """Return the split's paths in the order of their first labels, numbered from 1.
 
-    If there are more than 255, those with the most labels have numbers. The others are one entry with the
-    number 0.
+    If there are more than 255, those with the most labels have numbers. The others are one entry
+    with the number 0.
 
     >>> from topologies import load_network
     >>> from testbed.routing import route_by_name
@@ -67,5 +70,5 @@ def path_of_label(split: LabelSplit) -> bytes:
 
 
 def is_numbered(plan: StreamPlan) -> bool:
-    """Return whether packets carry the numbers of their paths: not if nodes move and paths change."""
+    """Return whether packets carry the numbers of their paths: not if paths change."""
     return not plan.changes

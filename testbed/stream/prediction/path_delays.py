@@ -1,4 +1,4 @@
-"""Propagation along a stream's paths, and the times that a schedule and a verdict allow for it."""
+"""Propagation delays of a stream's paths, and the time that the sender may take to react."""
 
 from collections.abc import Hashable
 from typing import NamedTuple
@@ -10,8 +10,9 @@ from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import cable_name, faulty_links
 from topologies import lists_by_key
 
-# Time allowed from a failure to redundancy that answers it, beside propagation: a report interval, the
-# way back, and a block. It was measured (docs/measurements/stream_conditions.md).
+# Time allowed from a failure to the required redundancy, in addition to propagation: a report
+# interval, the transit of the report, and a block. It was measured
+# (docs/measurements/stream_conditions.md).
 REACTION_S = 0.45
 
 
@@ -55,9 +56,9 @@ def round_trip_s(plan: StreamPlan) -> float:
 
 
 def delay_to_fault_s(plan: StreamPlan, fault: Fault) -> float:
-    """Return how long packets take to the end of a failed link at most.
+    """Return the largest propagation delay from the source to the far end of a failed link.
 
-    Packets sent for this time before a repair, or before the failure, may arrive or be lost.
+    A packet sent within this time before the failure, or before the repair, may arrive or be lost.
     """
     broken = set(faulty_links(plan.network, fault))
     latest_s = 0.0
@@ -69,7 +70,7 @@ def delay_to_fault_s(plan: StreamPlan, fault: Fault) -> float:
 
 
 def candidate_spread_s(plan: StreamPlan) -> float:
-    """Return by how much paths may differ in the time that packets take to anything that may break."""
+    """Return the largest difference of path delays from the source to the same cable or node."""
     widest_s = 0.0
     for split in plan.splits:
         first_s: dict[tuple[Hashable, int], float] = {}
@@ -92,9 +93,10 @@ def candidate_spread_s(plan: StreamPlan) -> float:
 
 
 def allowed_reaction_s(plan: StreamPlan) -> float:
-    """Return the time that a sender may take to answer a failure.
+    """Return the time that a sender may take to react to a failure.
 
-    Packets that were sent less apart than paths to a broken link differ by prove nothing.
+    It includes the difference of the path delays to a broken link: the sender cannot draw
+    conclusions from packets that were sent within that time of each other.
     """
     return REACTION_S + round_trip_s(plan) + candidate_spread_s(plan)
 

@@ -1,4 +1,4 @@
-"""The block size N that answers one state of the network, and the range of a sender that estimates."""
+"""The block size N that one state of the network requires, and the range that is accepted."""
 
 import math
 from typing import NamedTuple
@@ -18,18 +18,19 @@ from testbed.stream.prediction.block_size_policy import (
     is_deterministic,
 )
 
-# A stratified share is known to a packet per window; a random one to this, and more for few packets.
+# Uncertainty of an estimated share of losses: with stratified labels, and with random losses. Few
+# packets add to it (``_loss_spread``).
 _STRATIFIED_SPREAD = 0.02
 _RANDOM_SPREAD = 0.015
 
 
 class Requirement(NamedTuple):
-    """The N that answers an epoch.
+    """The N that an epoch requires.
 
     Attributes:
-        size: N; nan if no N up to the largest helps, or no report can ask for one.
-        low: Smallest N of a sender that cannot distinguish similar losses.
-        high: Largest N of such a sender.
+        size: N; nan if no N up to the plan's largest is sufficient, or if no loss report arrives.
+        low: Smallest accepted N, because the sender cannot distinguish similar losses.
+        high: Largest accepted N.
         exact: Whether the sender can know which labels are lost.
     """
 
@@ -40,19 +41,19 @@ class Requirement(NamedTuple):
 
     @property
     def within_reach(self) -> bool:
-        """True if some N helps."""
+        """True if ``size`` is a number."""
         return not math.isnan(self.size)
 
     @property
     def slack(self) -> float:
-        """The largest difference of an N of the range from the required one; 0 beyond reach."""
+        """The largest difference of an accepted N from the required one; 0 without one."""
         if not self.within_reach:
             return 0.0
         return max(self.high - self.size, self.size - self.low, 0)
 
 
 def required_size(plan: StreamPlan, policy: BlockSizePolicy, epoch: Epoch) -> Requirement:
-    """Return which N answers an epoch of the plan."""
+    """Return the N that an epoch of the plan requires."""
     random = any(0 < share < 1 for _, share in epoch.broken)
     exact = is_diagnosing(plan) and not random
     size = _size(plan, policy, epoch, by_labels=exact or is_deterministic(plan))
@@ -73,7 +74,7 @@ def _size(plan: StreamPlan, policy: BlockSizePolicy, epoch: Epoch, *, by_labels:
 
     Args:
         plan: The plan of the stream.
-        policy: The block sizes with which the sender answers losses.
+        policy: The block sizes that the sender chooses for losses.
         epoch: The state of the network.
         by_labels: Whether N follows from the labels that are lost, and not from their share alone.
     """

@@ -1,4 +1,4 @@
-"""All theory of one plan of a stream, each part computed once."""
+"""All predictions for one plan of a stream, each computed once."""
 
 from functools import cached_property
 
@@ -33,29 +33,29 @@ from testbed.stream.prediction.required_size import (
 
 
 class StreamTheory:
-    """Answers questions about a plan; each answer is computed once, when it is first needed."""
+    """Predictions for one plan; each is computed once, when it is first needed."""
 
     def __init__(self, plan: StreamPlan) -> None:
         self.plan = plan
 
     @cached_property
     def policy(self) -> BlockSizePolicy:
-        """The block sizes with which the sender answers losses."""
+        """The block sizes that the sender chooses for losses."""
         return block_size_policy(self.plan)
 
     @cached_property
     def adaptive(self) -> bool:
-        """True if the sender chooses N."""
+        """True if the sender adapts N to the losses; false if N is fixed."""
         return self.plan.stream.block_size is None
 
     @cached_property
     def diagnosing(self) -> bool:
-        """True if the sender finds out what failed."""
+        """True if the sender diagnoses which cable or node has failed."""
         return is_diagnosing(self.plan)
 
     @cached_property
     def deterministic(self) -> bool:
-        """True if losses follow from labels alone."""
+        """True if the label of a packet determines whether it is lost."""
         return is_deterministic(self.plan)
 
     @cached_property
@@ -80,15 +80,16 @@ class StreamTheory:
 
     @cached_property
     def tail_s(self) -> float:
-        """Time that a packet must be older than the newest one that arrives, to be judged.
+        """Lead in seconds after which the sender treats a missing packet as lost.
 
-        The sender judges a packet when one that was due later has arrived.
+        The sender does so when a packet that was sent this much later has arrived, whatever paths
+        the two packets take.
         """
         return path_spread_s(self.plan) + 2 * JITTER * self.longest_path_s + LEAST_S
 
     @cached_property
     def allowed_reaction_s(self) -> float:
-        """Time that a sender may take to answer a failure."""
+        """Time that a sender may take to react to a failure."""
         return allowed_reaction_s(self.plan)
 
     @cached_property
@@ -97,16 +98,16 @@ class StreamTheory:
         return self.plan.stream.recovery_s + self.round_trip_s
 
     def reach_s(self, fault: Fault) -> float:
-        """Return how long packets take to the end of the fault's link at most."""
+        """Return the largest propagation delay from the source to the far end of the link."""
         return delay_to_fault_s(self.plan, fault)
 
     def loss_of(self, fault: Fault) -> float:
-        """Return the fraction of the stream that the fault takes."""
+        """Return the fraction of the stream's packets that the fault loses."""
         return predicted_loss(self.plan, fault)
 
     @cached_property
     def largest_planned(self) -> int:
-        """The largest N that the plan's faults call for."""
+        """The largest N that the plan's faults require."""
         if self.plan.stream.block_size is not None:
             return self.plan.stream.block_size
         if not self.faults_alone:
@@ -118,15 +119,18 @@ class StreamTheory:
         return max(sizes)
 
     def uncounted_s(self, fault: Fault) -> float:
-        """Return the duration of a fault of which no packet counts: blocks may have met it in part."""
+        """Return the duration up to which a fault has no packets that can be compared.
+
+        In a shorter fault, no complete block is sent and arrives.
+        """
         return 2 * self.plan.stream.block_s + self.reach_s(fault)
 
     def least_share_pps(self, labels: int) -> float:
-        """Return the rate of the packets with this number of labels, at the smallest N."""
+        """Return the packet rate of this number of labels at the smallest N."""
         stream = self.plan.stream
         size = stream.block_size or self.policy.base
         return stream.rate_pps * size / stream.source_packets * labels / LABELS
 
     def requirement(self, epoch: Epoch) -> Requirement:
-        """Return which N answers an epoch."""
+        """Return the N that an epoch requires."""
         return required_size(self.plan, self.policy, epoch)

@@ -1,4 +1,8 @@
-"""Runs a trial on emulated switches: all rivals in one network, with equal programs and faults."""
+"""Runs a trial on emulated switches.
+
+The rivals are the modes that a trial compares (``testbed.tunnel.options.RIVALS``). They run one
+after another in one network, with the same programs and faults.
+"""
 
 import itertools
 import subprocess

@@ -41,7 +41,8 @@ PROGRAMS = {
     FETCH: "wget",
     "video": "ffmpeg",
 }
-# Number of the last echoes that are not counted, because they may be in flight when the run ends.
+# How many echo requests at the end are not counted, because they may be in transit when the run
+# ends.
 _UNCOUNTED_ECHOES = 50
 _VIDEO_PORT = 5004
 # How long a program may take to end after a signal.
@@ -307,7 +308,10 @@ def _iperf3_figures(plan: TrialPlan, workload: str, text: str) -> Json:
 
 
 def lacking(workload: str) -> dict[str, str]:
-    """Return the error if the kernel has no BBR, or wget is not installed; else an empty dict."""
+    """Return why BBR or wget cannot be used, under the key ``error``.
+
+    The result is empty if nothing is missing: the kernel has BBR, or wget is installed.
+    """
     if workload == FETCH:
         if shutil.which("wget"):
             return {}

@@ -19,7 +19,7 @@ from testbed.tunnel.trial import EVERY_S
 from topologies import JsonObject
 
 _RTP = struct.Struct(">BBHII")
-# How long packets in flight at the end are awaited.
+# How long the receiver waits for packets in transit after the last one was sent.
 _LINGER_S = 1.0
 _PORT = 5006
 # An RTP header (RFC 3550) and 20 ms of G.711.

@@ -42,7 +42,7 @@ class HostNames:
             _bind(self._path.with_name("resolv.conf"), "# nothing leads out of the network\n")
 
     def write(self, names: Mapping[str, Iterable[str]]) -> None:
-        """Replace the network's lines of /etc/hosts; lines of a script's stay.
+        """Replace the lines of this network in /etc/hosts; lines that a script added remain.
 
         Args:
             names: Address -> the names of the host that has it.

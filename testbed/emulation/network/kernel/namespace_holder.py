@@ -33,9 +33,10 @@ MS_REC = 16384
 
 # Settings below /proc/sys/net of each host.
 #
-# A full queue of the host drops packets for its cable. The kernel takes that for congestion of the
-# machine: it tries again twice a second, and ends a connection after ``tcp_retries2`` drops in a
-# row. The default of 15 would be 7.5 s.
+# If the transmit queue of the host is full, packets are dropped before they reach the cable. TCP
+# treats such a drop as a lack of resources of the machine: it retransmits every 0.5 s, and closes
+# the connection after ``tcp_retries2`` drops in a row. With the default of 15, this would be after
+# 7.5 s.
 SETTINGS = {
     "ipv6/conf/default/disable_ipv6": "1",
     "ipv6/conf/all/disable_ipv6": "1",

@@ -79,11 +79,11 @@ class WiredMininet(TestbedMininet):
 
     Args:
         document: The wiring (``testbed.model.wiring.wiring_document`` with its cables).
-        requests: The requests of its nodes.
+        requests: Collects the parts that the nodes request, until they are built.
         set_cables: Cuts or restores the cables between two nodes.
         local_nodes: Build only these nodes; None for all.
-        outgoing: Cables to nodes that are not built here: the node and port at this end, and the
-            function that returns the messages that create its one interface.
+        outgoing: For each cable to a node on another machine: the node and the port at this end,
+            and the function that returns the netlink messages that create the interface.
         controller_port: TCP port of the controller; None for no controller.
     """
 
@@ -139,7 +139,7 @@ class WiredMininet(TestbedMininet):
         self._set_cables(self._network_name(src), self._network_name(dst), status == "up")
 
     def _network_name(self, name: str) -> str:
-        """Return the name in the network of the node that Mininet calls so."""
+        """Return the name in the wiring of the node with this Mininet name."""
         return str(self[name].given) if name in self else name
 
     def cable_plan(self, wiring: Wiring) -> CablePlan:

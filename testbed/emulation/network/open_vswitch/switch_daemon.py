@@ -28,7 +28,8 @@ _SYSTEM_PATH = "/usr/local/sbin:/usr/sbin:/sbin"
 _PARALLEL_CLOSE = Path(__file__).with_name("parallel_close.py")
 _PROGRAMS = ("ovsdb-server", "ovs-vswitchd")
 
-# Helper processes that close the sockets of all daemons together, and at least for one daemon.
+# Number of helper processes that close the sockets of all daemons, and minimum number for each
+# daemon.
 _CLOSING_PROCESSES = 32
 _MIN_CLOSING_PROCESSES = 4
 
@@ -62,15 +63,15 @@ _NICENESS = -10
 class SwitchDaemon:
     """One ovsdb-server and one ovs-vswitchd.
 
-    Daemons that share a network namespace must not create tap interfaces, because their names would
-    collide (``ovs-netdev``). They run the same user-space datapath as Open vSwitch's class
-    ``dummy``, which differs only in that.
+    A user-space datapath of type ``netdev`` creates a tap interface, ``ovs-netdev``. If several
+    daemons share a network namespace, these names would collide. Therefore such daemons use the
+    type ``dummy``, which is the same user-space datapath without tap interfaces.
 
     Args:
         datapath: Switch packets in the kernel or in user space.
         directory: The directory of the sandbox.
-        number: Number of this daemon among those of the sandbox, from 0.
-        alone: This daemon has all bridges.
+        number: Number of this daemon in the sandbox, from 0.
+        alone: No other daemon runs in the sandbox.
 
     Attributes:
         datapath_type: Open vSwitch's name for the kind of datapath.
@@ -391,7 +392,10 @@ def with_hint(line: str) -> str:
 
 
 def release_sockets(pids: Sequence[int]) -> None:
-    """End these daemons without a grace period for every port (see ``parallel_close``)."""
+    """Kill these daemons, and close their packet sockets in parallel (see ``parallel_close``).
+
+    Otherwise the kernel would wait for an RCU grace period for every port, one after the other.
+    """
     helpers = max(_MIN_CLOSING_PROCESSES, _CLOSING_PROCESSES // max(1, len(pids)))
     program = [sys.executable, "-I", "-S", str(_PARALLEL_CLOSE)]
     quiet = subprocess.DEVNULL
