@@ -11,7 +11,7 @@ from testbed.judgement.validity import dropped_reason, first_reason
 from testbed.model.machine.load import TimingError, first_exceeded
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.model.workload import Judgement
-from testbed.stream.endpoints import strangers
+from testbed.stream.endpoints import foreign_notes
 from topologies import Json, JsonObject
 
 # Share of the tolerance of the duration that the machine may use up: by a sender that falls behind,
@@ -41,7 +41,7 @@ def _verdict(facts: DownloadFacts) -> Verdict:
     injections = injection_times(facts.plan.faults)
     for check in injection_check(injections, facts.duration_s, "the download"):
         checks.append(check.of(facts.run.sent))
-    notes = strangers(facts.run.counters)
+    notes = foreign_notes(facts.run.counters)
     return Verdict(checks=tuple(checks), invalid=_overload(facts), notes=notes)
 
 

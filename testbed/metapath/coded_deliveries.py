@@ -16,7 +16,7 @@ def coded_deliveries(plan: StreamPlan, run: StreamMeasurements) -> MessageDelive
     source = run.sent.symbol < plan.stream.source_packets
     sent_s = run.sent.time_s[source]
     arrived_s = run.deliveries.arrived_s[source]
-    decoded_s = run.blocks.complete_s[run.place_of_block[source]]
+    decoded_s = run.blocks.complete_s[run.block_index[source]]
     playable_s = np.fmin(arrived_s, np.maximum(decoded_s, sent_s))
     playable_s[playable_s > sent_s + plan.stream.playback_s] = np.nan
     # A coded stream has no numbered paths and no escapes.

@@ -20,7 +20,7 @@ from fec.redundancy.labels import LabelOrder, RandomLabels, stratified_labels
 from fec.redundancy.loss_bursts import BurstChain, burst_block_size
 from testbed.model.label_split import LabelSplit
 from testbed.stream.plan import StreamPlan
-from testbed.stream.planning import most_carried
+from testbed.stream.planning import max_carried
 from testbed.stream.prediction.active_faults import (
     DIAGNOSES,
     candidate_table,
@@ -155,7 +155,7 @@ def block_size_control(plan: StreamPlan, *, interleaved: bool = True) -> BlockSi
     theory = StreamTheory(plan)
     stream = plan.stream
     policy = theory.policy
-    carried = most_carried(theory)
+    carried = max_carried(theory)
     if stream.block_size is not None:
         return fixed_block_size(stream.block_size)
     # Parity that the next report requests can still arrive in time.
@@ -303,7 +303,7 @@ def sender_counters(sender: StreamSender) -> JsonObject:
     return counters
 
 
-def strangers(counters: Json) -> tuple[str, ...]:
+def foreign_notes(counters: Json) -> tuple[str, ...]:
     """Return notes for the verdict on datagrams that the other end of the stream did not send.
 
     Args:

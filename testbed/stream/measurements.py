@@ -206,20 +206,20 @@ class StreamMeasurements:
         return first
 
     @cached_property
-    def place_of_block(self) -> IntArray:
+    def block_index(self) -> IntArray:
         """The index of each packet's block in ``blocks``, shape (sent,)."""
         return np.searchsorted(self.blocks.block, self.sent.block)
 
     @cached_property
     def packets_of_block(self) -> IntArray:
         """The number of packets that were sent of each block, shape (blocks,)."""
-        return np.bincount(self.place_of_block, minlength=len(self.blocks.block))
+        return np.bincount(self.block_index, minlength=len(self.blocks.block))
 
     @cached_property
-    def size_begun(self) -> IntArray:
+    def initial_block_size(self) -> IntArray:
         """The block size N with which each block began, shape (blocks,)."""
         sizes = np.zeros(len(self.blocks.block), dtype=np.int64)
-        sizes[self.place_of_block[self.first_of_block]] = self.sent.block_size[self.first_of_block]
+        sizes[self.block_index[self.first_of_block]] = self.sent.block_size[self.first_of_block]
         return sizes
 
     @property

@@ -20,7 +20,7 @@ from testbed.stream.options import HANDOVERS, EachLink, MobilityOptions
 from testbed.stream.plan import RouteChange, StreamPlan
 from testbed.stream.planning import (
     check_plan,
-    made_faults,
+    parse_faults,
     random_faults,
 )
 from topologies import Link, LinkId, Network, TopologyError
@@ -136,7 +136,7 @@ def _route_changes(
 
 def _planned_faults(plan: StreamPlan, requested: MobilityOptions) -> tuple[Fault, ...]:
     """Return the faults of a plan while nodes move."""
-    faults = made_faults(requested.faults, plan.network, "give none or poisson:rate=R,lasts=S")
+    faults = parse_faults(requested.faults, plan.network, "give none or poisson:rate=R,lasts=S")
     if isinstance(faults, EachLink):
         raise InputError(
             "faults: each-link is for a network that stands still; "

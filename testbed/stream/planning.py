@@ -78,7 +78,7 @@ def build_stream(requested: StreamOptions) -> StreamPlan:
     if requested.faults == "each-link":
         faults = _each_link(requested)
     else:
-        faults = made_faults(requested.faults, network)
+        faults = parse_faults(requested.faults, network)
     parameters = requested.parameters
     route = route_by_name(network, source, sink, requested.method, layers=requested.layers)
     plan = StreamPlan(
@@ -141,7 +141,7 @@ def _each_link(requested: StreamOptions) -> EachLink:
     )
 
 
-def made_faults(
+def parse_faults(
     faults: FaultsLike | EachLink | PoissonFaults, network: Network, hint: str = NO_FILE
 ) -> EachLink | PoissonFaults | tuple[Fault, ...]:
     """Read faults of a network.
@@ -429,7 +429,7 @@ def check_rates(*theories: StreamTheory) -> None:
             )
 
 
-def most_carried(theory: StreamTheory) -> int:
+def max_carried(theory: StreamTheory) -> int:
     """Return the largest N at which the stream uses at most 90 % of each link.
 
     If the faults require a larger N, it is returned instead. More packets would fill a queue and be

@@ -167,7 +167,7 @@ def _claim(size: int, error_rate: float, *, sufficient: bool) -> str:
     return f"N = {size} is {adequacy} for an error rate of {error_rate:g}"
 
 
-def carry_probe(
+def run_probe(
     probe: ProbePlan, how: How, report_progress: ReportProgress | None
 ) -> list[tuple[StreamPlan, StreamMeasurements]]:
     """Run the two streams one after the other, and return their plans and measurements."""
@@ -297,10 +297,10 @@ def _measured_rate(step: ProbeStep) -> float:
     return step.failures / max(1, step.blocks)
 
 
-def judged_probe(
+def judge_probe_runs(
     probe: ProbePlan, runs: Sequence[tuple[StreamPlan, StreamMeasurements]]
 ) -> Judgement:
-    """Judge the two streams of a probe, which ``carry_probe`` has run."""
+    """Judge the two streams of a probe, which ``run_probe`` has run."""
     steps = []
     invalid = None
     for plan, run in runs:

@@ -38,7 +38,7 @@ from testbed.stream.emulated.background_traffic import tcp_between
 from testbed.stream.emulated.endpoints import EndpointProcess
 from testbed.stream.emulated.fabric import with_port_status
 from testbed.stream.emulated.watching import watch_run
-from testbed.stream.endpoints import strangers
+from testbed.stream.endpoints import foreign_notes
 from testbed.stream.measurements import RunHealth
 from topologies import JsonObject
 
@@ -222,5 +222,5 @@ def health_of(sent: SourceResult, received: SinkResult, busy: float) -> RunHealt
         sender_lag_s=sent.worst_lag_s,
         unplanned_drops=received.socket_drops,
         cpu_fraction=busy,
-        notes=strangers({"foreign": received.foreign, "sent_foreign": sent.foreign}),
+        notes=foreign_notes({"foreign": received.foreign, "sent_foreign": sent.foreign}),
     )

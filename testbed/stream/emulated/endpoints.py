@@ -29,7 +29,7 @@ from testbed.machines.rpc import MachineState
 from testbed.model.label_split import LabelSplit
 from testbed.model.progress import CounterReading
 from testbed.model.wiring import WiredHost, Wiring
-from testbed.stream.emulated.ends import Run, prepare_receiver, prepare_sender, say_what_is_missing
+from testbed.stream.emulated.ends import Run, prepare_receiver, prepare_sender, warn_if_slower
 from testbed.stream.emulated.frames import Frames, frames_of
 from testbed.stream.measurements import RELAYED
 from testbed.stream.plan import StreamPlan
@@ -306,7 +306,7 @@ def open_end(machine: MachineState, role: str, number: int, plan: StreamPlan, ke
     """
     net = network_of(machine)
     start_process = sender_process if role == SENDER else receiver_process
-    say_what_is_missing()
+    warn_if_slower()
     process = machine.objects["built"].enter_context(start_process(net, plan, key))
     machine.objects.setdefault("ends", {})[role, number] = process
 

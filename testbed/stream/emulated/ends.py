@@ -117,7 +117,7 @@ def _warn_once(message: str) -> None:
     LOGGER.warning("%s", message)
 
 
-def say_what_is_missing() -> None:
+def warn_if_slower() -> None:
     """Warn if the C module is missing.
 
     Call this before the processes of the ends are started, so that not each of them warns.

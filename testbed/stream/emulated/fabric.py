@@ -44,7 +44,7 @@ from testbed.stream.emulated.endpoints import (
 from testbed.stream.emulated.ends import ReceiverResult, SenderResult
 from testbed.stream.emulated.mobile_routes import MobileRoutes
 from testbed.stream.emulated.watching import watch_run
-from testbed.stream.endpoints import strangers
+from testbed.stream.endpoints import foreign_notes
 from testbed.stream.judgement.packet_logs import block_outcomes
 from testbed.stream.measurements import (
     ONE_CLOCK,
@@ -456,7 +456,7 @@ class _Run:
                 sender_lag_s=sent.worst_lag_s,
                 unplanned_drops=received.socket_drops + conditions.switch_drops,
                 cpu_fraction=conditions.busy,
-                notes=strangers({**sent.counters, **received.counters}),
+                notes=foreign_notes({**sent.counters, **received.counters}),
             ),
             counters={**sent.counters, **received.counters, **conditions.facts},
         )

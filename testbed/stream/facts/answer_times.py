@@ -47,7 +47,7 @@ class AnswerTimes(EpochFacts):
         """
         answered_s = self._due_s.copy()
         epoch = self.epoch_of_block
-        size = self.run.size_begun
+        size = self.run.initial_block_size
         started_s = self.run.blocks.started_s
         right = (size >= self.lowest_sizes[epoch]) & (size <= self.highest_sizes[epoch])
         right &= started_s >= self._certain_s[epoch]

@@ -112,8 +112,8 @@ class RunFacts(AnswerTimes):
         apart_s = self.run.clocks.fault_to_sender_s
         begin_s = max(times.start_s, min(times.fault.start_s, times.stop_s)) + apart_s
         end_s = min(times.stop_s, times.fault.stop_s) - apart_s - EARLY_S
-        block = self.run.place_of_block
-        first = self.run.sent.symbol < self.run.size_begun[block]
+        block = self.run.block_index
+        first = self.run.sent.symbol < self.run.initial_block_size[block]
         outside = first & ((sent_s < begin_s) | (self.there_s >= end_s))
         blocks = len(self.run.blocks.block)
         split = np.bincount(block, weights=outside, minlength=blocks) > 0
@@ -127,7 +127,7 @@ class RunFacts(AnswerTimes):
 
         This is N, or the number of packets that were sent if the sender did not send all N.
         """
-        return np.minimum(self.run.size_begun, self.run.packets_of_block)
+        return np.minimum(self.run.initial_block_size, self.run.packets_of_block)
 
     @cached_property
     def late_parity(self) -> IntArray:
@@ -139,7 +139,7 @@ class RunFacts(AnswerTimes):
         """A mask of the blocks that cannot have lost a packet according to the prediction."""
         blocks = len(self.run.blocks.block)
         endangered = np.bincount(
-            self.run.place_of_block,
+            self.run.block_index,
             weights=self.loss_bounds.highest > 0,
             minlength=blocks,
         )
@@ -164,7 +164,7 @@ class RunFacts(AnswerTimes):
         """
         sent_s = self.run.sent.time_s
         last_sent_s = np.full(len(self.run.blocks.block), -np.inf)
-        np.maximum.at(last_sent_s, self.run.place_of_block, sent_s)
+        np.maximum.at(last_sent_s, self.run.block_index, sent_s)
         newest_s = sent_s[self.loss_bounds.highest == 0].max(initial=-np.inf)
         return np.asarray(last_sent_s >= newest_s - self.theory.tail_s)
 

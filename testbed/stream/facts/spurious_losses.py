@@ -37,8 +37,8 @@ def spurious_loss_blocks(run: StreamMeasurements, stream: StreamParameters) -> B
     long after the decision.
     """
     spans = spurious_loss_intervals(run, stream)
-    block = run.place_of_block
-    late = run.sent.symbol >= run.size_begun[block]
+    block = run.block_index
+    late = run.sent.symbol >= run.initial_block_size[block]
     late &= _within(run.sent.time_s, spans, stream.playback_s)
     affected = _within(run.blocks.started_s, spans, 0.0)
     affected[block[late]] = True

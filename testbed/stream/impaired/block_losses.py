@@ -111,8 +111,8 @@ class _Blocks:
         chosen = [number for number in sorted(crossings_of_block) if number not in excluded]
         index = np.searchsorted(run.blocks.block, chosen)
         arrived = (run.deliveries.copies > 0) & (sent.symbol < sent.block_size)
-        arrived_of_block = np.bincount(run.place_of_block, weights=arrived)
-        parity = (run.size_begun[index] - m).tolist()
+        arrived_of_block = np.bincount(run.block_index, weights=arrived)
+        parity = (run.initial_block_size[index] - m).tolist()
         predicted = []
         independent = []
         for number, spare in zip(chosen, parity, strict=True):

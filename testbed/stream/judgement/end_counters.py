@@ -134,7 +134,7 @@ def _sums(facts: RunFacts) -> dict[str, tuple[float, float]]:
     m = stream.source_packets
     received = len(run.received.time_s)
     arrived = ~run.lost
-    block_index = run.place_of_block
+    block_index = run.block_index
     source = sent.symbol < m
     last = sent.symbol == m - 1
     size_at_last_source = np.zeros(len(blocks.block), dtype=np.int64)

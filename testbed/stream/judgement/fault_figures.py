@@ -124,7 +124,7 @@ def _figures(facts: RunFacts, times: FaultTimes, about: str) -> FaultResult:
     blocks = _blocks_of(facts, times, epoch, answered_s)
     counted = blocks.compared & ~facts.spurious
     ratio, ratio_error = sent_per_source(facts, counted)
-    sizes = run.size_begun[blocks.compared]
+    sizes = run.initial_block_size[blocks.compared]
     met = facts.surely_met(times)
     packets = int(met.sum())
     loss = facts.theory.loss_of(fault)

@@ -225,8 +225,8 @@ def mislabelled(plan: StreamPlan, run: StreamMeasurements) -> tuple[int, int]:
     sent = run.sent
     if not len(blocks) or blocks[0] != 0 or blocks[-1] != len(blocks) - 1:
         return 0, 0
-    base = np.concatenate([[0], np.cumsum(run.size_begun)[:-1]])
-    index = base[run.place_of_block] + sent.symbol
+    base = np.concatenate([[0], np.cumsum(run.initial_block_size)[:-1]])
+    index = base[run.block_index] + sent.symbol
     if plan.stream.labels == "stratified":
         table = label_table(plan.stream.label_rule)
         wrong = table[index % len(table)] != sent.label

@@ -30,11 +30,11 @@ def packet_totals(facts: RunFacts) -> JsonObject:
     sent = run.sent
     source = sent.symbol < plan.stream.source_packets
     sources = int(source.sum())
-    decoded_s = np.nan_to_num(run.blocks.complete_s, nan=np.inf)[run.place_of_block]
+    decoded_s = np.nan_to_num(run.blocks.complete_s, nan=np.inf)[run.block_index]
     in_time = decoded_s <= sent.time_s + plan.stream.playback_s
     lost = int(run.lost.sum())
     residual = int(run.blocks.late_source_packets.sum())
-    sizes = run.size_begun
+    sizes = run.initial_block_size
     return {
         "sent": len(sent.time_s),
         "source": sources,
@@ -125,7 +125,7 @@ def _delays_s(facts: RunFacts) -> JsonObject:
     sent = run.sent
     source = sent.symbol < plan.stream.source_packets
     arrived_s = np.nan_to_num(run.deliveries.arrived_s, nan=np.inf)
-    decoded_s = np.nan_to_num(run.blocks.complete_s, nan=np.inf)[run.place_of_block]
+    decoded_s = np.nan_to_num(run.blocks.complete_s, nan=np.inf)[run.block_index]
     delays_s = (np.minimum(arrived_s, decoded_s) - sent.time_s)[source]
     delays_s = delays_s[delays_s <= plan.stream.playback_s]
     if not len(delays_s):

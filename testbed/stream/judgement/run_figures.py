@@ -286,7 +286,7 @@ def _ror(
 
 def base_block_size(facts: RunFacts) -> float:
     """Return the median N of settled blocks outside faults."""
-    sizes = facts.run.size_begun[facts.settled & _began_outside_faults(facts)]
+    sizes = facts.run.initial_block_size[facts.settled & _began_outside_faults(facts)]
     return float(np.median(sizes)) if len(sizes) else float(facts.theory.policy.base)
 
 
@@ -329,9 +329,9 @@ def epochs_result(facts: RunFacts) -> EpochsResult:
 
 
 def _sender_redundancy(facts: RunFacts) -> float:
-    if not len(facts.run.size_begun):
+    if not len(facts.run.initial_block_size):
         return 0.0
-    return float(facts.run.size_begun.mean() / facts.theory.policy.base - 1)
+    return float(facts.run.initial_block_size.mean() / facts.theory.policy.base - 1)
 
 
 def _frames(facts: RunFacts) -> tuple[SplitPeriod, ...]:
@@ -374,11 +374,11 @@ def _outages(facts: RunFacts) -> tuple[tuple[Outage, ...], BoolArray]:
     playback_s = facts.plan.stream.playback_s
     count = len(blocks.block)
     # Late parity may arrive after the deadline of its block.
-    deadline_s = blocks.started_s[run.place_of_block] + playback_s
+    deadline_s = blocks.started_s[run.block_index] + playback_s
     surely_in_time = (facts.loss_bounds.highest == 0) & (facts.there_s <= deadline_s)
     perhaps_in_time = (facts.loss_bounds.lowest < 1) & (facts.earliest_there_s <= deadline_s)
-    surely = np.bincount(run.place_of_block, weights=surely_in_time, minlength=count)
-    perhaps = np.bincount(run.place_of_block, weights=perhaps_in_time, minlength=count)
+    surely = np.bincount(run.block_index, weights=surely_in_time, minlength=count)
+    perhaps = np.bincount(run.block_index, weights=perhaps_in_time, minlength=count)
     m = facts.plan.stream.source_packets
     covered = np.zeros(count, dtype=np.bool_)
     outages = []

@@ -60,7 +60,7 @@ def test_n_of_a_stream_is_that_of_the_bursts_on_its_link(
     needed = burst_block_size(M, BurstChain(p / (p + r), 1 / r, 1.0), 1e-5)
     bursts = f"a->b@0.5-{duration_s - 0.5} ge:p={p},r={r}"
     run = SimulatedStreamFabric().run(under(bursts, duration_s))
-    sizes = run.size_begun[len(run.size_begun) // 2 :]
+    sizes = run.initial_block_size[len(run.initial_block_size) // 2 :]
     assert 0.8 * needed - 1 <= np.median(sizes) <= 1.4 * needed + 1, (needed, np.median(sizes))
     mean = fec_block_size(M, round(p / (p + r), 4), 1e-5)
     rival = SimulatedStreamFabric().run(under(bursts, duration_s, replace(SHORT, block_size=mean)))
@@ -69,7 +69,7 @@ def test_n_of_a_stream_is_that_of_the_bursts_on_its_link(
 
 
 def sizes_of(plan: StreamPlan) -> list[int]:
-    return SimulatedStreamFabric().run(plan).size_begun.tolist()
+    return SimulatedStreamFabric().run(plan).initial_block_size.tolist()
 
 
 @pytest.mark.parametrize("machine", ["lanl-12", pytest.param("lanl-18", marks=pytest.mark.long)])

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from testbed.stream.endpoints import strangers
+from testbed.stream.endpoints import foreign_notes
 
 
 def test_datagrams_of_others_are_told() -> None:
-    assert strangers({"foreign": 0, "sent_foreign": 0}) == strangers({}) == ()
-    (foreign,) = strangers({"foreign": 2, "sent_foreign": 1})
+    assert foreign_notes({"foreign": 0, "sent_foreign": 0}) == foreign_notes({}) == ()
+    (foreign,) = foreign_notes({"foreign": 2, "sent_foreign": 1})
     assert foreign.startswith("3 datagrams came from other addresses")
-    (forged,) = strangers({"rejected_key": 7})
+    (forged,) = foreign_notes({"rejected_key": 7})
     assert forged.startswith("7 packets were not sealed with the stream's key")

@@ -14,7 +14,7 @@ from fec.protocol.sender import OutgoingPacket, StreamSender
 from testbed.stream import endpoints
 from testbed.stream.endpoints import build_receiver, build_sender
 from testbed.stream.plan import StreamPlan
-from testbed.stream.planning import most_carried
+from testbed.stream.planning import max_carried
 from testbed.stream.prediction.stream_theory import StreamTheory
 from tests.helpers.delay_loop import DelayLoop
 from tests.testbed.stream.test_unequal_delays import Channel, plan_of
@@ -91,4 +91,4 @@ def test_losses_of_the_streams_own_making_raise_n_no_further_than_links_carry(
     loop.forward = lambda packet, at: () if at > 0.5 and chance.random() < 0.5 else (0.001,)
     loop.run_until(1.5)
     assert max(packet.block_size for _, packet in loop.sent) == largest
-    assert most_carried(StreamTheory(made)) >= largest
+    assert max_carried(StreamTheory(made)) >= largest

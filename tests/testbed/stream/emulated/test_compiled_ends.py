@@ -105,7 +105,7 @@ def test_ends_without_the_c_module_do_the_same_and_one_line_says_so(
     assert kind is CompiledReceiver and told(caplog) == NO_LINES
     take_away("C module", monkeypatch)
     assert streamed() == (BatchReceiver, digest)
-    ends.say_what_is_missing()
+    ends.warn_if_slower()
     assert told(caplog) == ONE_LINE
 
 
