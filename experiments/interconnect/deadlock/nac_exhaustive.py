@@ -3,9 +3,9 @@
 The networks have three to six routers, and cables that fail (Zarza 2011, 4.2.4). The same networks
 are explored without NAC, which must deadlock, with NAC that lacks one of its parts, with different
 kinds of outdated knowledge, and with heads that are routed again after each failure and repair.
-Random runs of the timed simulator are added, on networks of 2 x 3 whose cables fail and are
-repaired every few packet times. The exploration takes events in any order; there they have the
-delays of routers.
+Random runs of the timed simulator are added, on networks of 2 x 3 routers whose cables fail and are
+repaired every few packet times. Explorations take events in any order. In the timed runs, the
+delays of routers and links determine the order.
 """
 
 from collections.abc import Callable, Sequence
@@ -55,11 +55,11 @@ from topologies import load_network
 # Largest number of states of an exploration, which take some 0.7 GB.
 MAX_STATES = 4_000_000
 
-# The same by network, for explorations that need more. 45 million states take 7 GB.
+# Larger limits, by network, for explorations with NAC. 45 million states take 7 GB.
 LARGE = {"torus of 2 x 3, two cables fail": 60_000_000}
 
-# The networks. On a ring packets take one direction, and hosts send to the hosts 1, 2, ... hops
-# ahead. Networks with failures have two flows, given as pairs of routers.
+# Functions that build the networks, by name. On a ring packets take one direction, and hosts send to
+# the hosts 1, 2, ... hops ahead. Networks with failures have two flows, given as pairs of routers.
 NETWORKS: dict[str, Callable[[], SmallNetwork]] = {
     "ring of 3": partial(one_way_ring, 3, (1, 2)),
     "ring of 4": partial(one_way_ring, 4, (1, 2, 3)),
@@ -101,7 +101,7 @@ class Case(NamedTuple):
         network: Name of the network.
         input_slots: Slots of an input buffer.
         output_slots: Slots of an output buffer; 0: no output buffers.
-        late: Whether knowledge may be outdated.
+        late: Whether routers may decide by outdated knowledge.
     """
 
     network: str
@@ -110,6 +110,7 @@ class Case(NamedTuple):
     late: bool
 
 
+# All cases that are explored with NAC, and, without outdated knowledge, without NAC.
 CASES = (
     Case("ring of 3", 1, 0, late=False),
     Case("ring of 3", 1, 0, late=True),
@@ -137,7 +138,7 @@ CASES = (
     Case("mesh of 2 x 3, two cables of router 1 fail", 1, 0, late=False),
 )
 
-# Number of the first cases that are explored with --quick, which takes seconds.
+# With --quick, this number of cases, the first ones, is explored. It takes seconds.
 QUICK = 11
 
 # NAC deadlocks here with outdated knowledge only.
@@ -156,6 +157,7 @@ class Mutant(NamedTuple):
     case: Case
 
 
+# The part of NAC that is missing -> the mutant.
 MUTANTS = {
     "hosts are not throttled": Mutant({"stop_local": False}, Case("ring of 3", 1, 1, late=True)),
     "an avoidance buffer in use blocks its input": Mutant(
@@ -172,7 +174,7 @@ MUTANTS = {
     ),
 }
 
-# Decisions that are made with current knowledge (``Rules.prompt``), by what may lag.
+# What may be outdated -> the decisions that routers make by current knowledge (``Rules.prompt``).
 EVERYTHING = "everything"
 NO_PRIORITY = "all but the priority"
 LAGS: dict[str, tuple[str, ...]] = {}
@@ -192,14 +194,14 @@ AGAIN = (
 )
 QUICK_AGAIN = 3
 
-# Batches of timed runs on each of two networks, and the runs of a batch.
+# Number of batches of timed runs on each of two networks, and number of runs of a batch.
 BATCHES = 40
 BATCH_RUNS = 250
 QUICK_BATCHES = 1
 QUICK_BATCH_RUNS = 20
 TIMED_NETWORKS = ("torus:2x3", "mesh:2x3")
 
-# One in this many timed runs is also made without NAC.
+# Every fifth timed run is repeated without NAC.
 BARE = 5
 
 # The source and destination host of each flow. Each router has one host.
@@ -207,12 +209,13 @@ Flows = Sequence[tuple[int, int]]
 
 
 class Explored(NamedTuple):
-    """An exploration that found states that can never drain."""
+    """Flows and failing cables for which an exploration found states that can never drain."""
 
     flows: Flows
     cables: tuple[Cable, ...]
 
 
+# The same flows and cables, by the network of the timed runs.
 EXPLORED = {
     "torus:2x3": Explored(((0, 1), (2, 1)), (("s0_0", "s0_1"), ("s0_1", "s0_2"))),
     "mesh:2x3": Explored(((1, 2), (5, 0)), (("s0_0", "s0_1"), ("s1_1", "s1_2"))),
@@ -250,7 +253,7 @@ def _point(part: str, case: Case, rules: Row, mutant: str = "") -> Results:
         part: Part of the study.
         case: The case.
         rules: Fields of ``Rules`` that differ from their defaults.
-        mutant: Name of the mutant, or of what may lag.
+        mutant: Name of the mutant, or of what may be outdated.
     """
     point: Results = {
         "part": part,
@@ -315,9 +318,9 @@ def measure_batch(network: str, seed: int, runs: int, *, ask_anew: bool) -> dict
         ask_anew: ``NacOptions.ask_anew``. With it no run is repeated without NAC.
 
     Returns:
-        Counts of runs, messages and failures, of packets that NAC put aside (``moved``), of runs
-        with such packets (``moving``), and of runs in which messages never arrive (``stuck``);
-        and of runs without NAC (``bare``, ``bare_stuck``).
+        The numbers of runs, messages and failures, of packets that NAC moved to avoidance buffers
+        (``moved``), of runs with such packets (``moving``), and of runs in which messages never
+        arrive (``stuck``). For the runs without NAC, ``bare`` and ``bare_stuck``.
     """
     names = ("messages", "failures", "moved", "moving", "stuck", "bare", "bare_stuck")
     counts = {"runs": runs, **dict.fromkeys(names, 0)}
@@ -418,9 +421,9 @@ def _poisson(
 
 
 def _flaps(rng: np.random.Generator, cable: Cable, packet_s: float, end_s: float) -> list[Fault]:
-    """Draw failures of a cable until a moment.
+    """Draw the failures of a cable until ``end_s``.
 
-    The cable works, and is then down, for half to ten packet times on average.
+    The mean times for which the cable works and is down are drawn too: half a packet time to ten.
     """
     up_packets, down_packets = rng.choice([0.5, 1.0, 2.0, 4.0, 10.0], size=2)
     up_s = packet_s * float(up_packets)
@@ -506,9 +509,9 @@ def _mutant_check(row: Row) -> Check:
 
 
 def _priority_check(lag: Rows) -> Check:
-    """Check that outdated knowledge deadlocks only if the priority of avoidance buffers lags.
+    """Check that outdated knowledge deadlocks only if it concerns the priority of avoidance buffers.
 
-    Otherwise an avoidance buffer goes before the inputs of its router, as arbiters ensure.
+    Real arbiters know at once that an avoidance buffer has priority over the inputs of its router.
     """
     stuck = {row["mutant"]: row["stuck"] for row in lag}
     name = (
@@ -581,7 +584,7 @@ def _timed_again_check(batches: Rows, again: Rows) -> Check:
 
 
 def _describe(batches: Rows) -> str:
-    """Describe batches of timed runs, for people."""
+    """Return a text with the counts of batches of timed runs."""
     description = (
         f"{sum_of(batches, 'runs'):.0f} runs, {sum_of(batches, 'messages'):.0f} messages, "
         f"{sum_of(batches, 'failures'):.0f} failures, {sum_of(batches, 'moved'):.0f} packets "

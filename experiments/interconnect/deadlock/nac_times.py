@@ -36,16 +36,17 @@ CONTROL_S = NacOptions().control_s
 # Packets of PACKET_BYTES that a link carries per second.
 LINK_PACKETS_PER_S = LINK_BPS / (8 * PACKET_BYTES)
 
-# Routers of the rings, and slots of a buffer.
+# Numbers of routers of the rings, slots of a buffer, and values of ``NacOptions.slack``.
 RINGS = (8, 12, 16, 24, 32)
 SLOTS = (1, 2, 4, 8)
 SLACKS = (0, 1, 2)
 
 # Loads of a ring of 8, as fractions of a link per node. Under tornado traffic it carries a third.
 LOADS = (0.2, 0.25, 0.3)
+# Simulated time of a run on a ring.
 RUN_S = 0.01
 
-# Loads of the torus, and its numbers of failed links.
+# Loads of the torus, its numbers of failed links, and the simulated time.
 TORUS_LOADS = (0.2, 0.3, 0.4)
 FAILED = (0, 4, 8, 12)
 TORUS_S = 0.002
@@ -53,12 +54,14 @@ TORUS_S = 0.002
 # Rings of the worst case. On rings of 24 and more the cycle dissolves before it is identified.
 WORST_RINGS = (8, 12, 16)
 
-# In the worst case each host sends messages half-way round a ring of one-slot buffers. They are
-# later than those of the host before it by this many t_f, so that one router closes the cycle.
+# In the worst case each host sends this number of messages half-way round a ring of one-slot
+# buffers. Successive hosts begin APART_TF control times (t_f) after each other, so that one router
+# closes the cycle.
 WORST_MESSAGES = 3
 APART_TF = 13
 
-# No router repeats an identification in the worst case before the others had their turn.
+# Retry time in the worst case. It is so long that all other routers identify the cycle before a
+# router repeats its identification.
 WORST_RETRY_S = 5e-3
 
 
@@ -175,7 +178,7 @@ def _messages(point: Row, run: Run, nodes: int) -> Injections:
 
 
 def _one_after_the_other(nodes: int) -> Injections:
-    """Return messages half-way round a ring, each host's later than those of the host before."""
+    """Return messages half-way round a ring. Hosts begin one after the other (``APART_TF``)."""
     source = np.repeat(np.arange(nodes, dtype=np.int32), WORST_MESSAGES)
     time_ps = np.rint(source * APART_TF * CONTROL_S * 1e12).astype(np.int64)
     destination = ((source + nodes // 2) % nodes).astype(np.int32)
@@ -212,9 +215,9 @@ def _identification(result: SimulationResult) -> Results:
     """Return the times of identification, in t_f, or None if no cycle was identified.
 
     Returns:
-        ``first_tf``: from the last input that blocked before the first cycle was identified until
-        then. ``waits_tf``: the median and the longest time for which inputs had been blocked when
-        they identified a cycle.
+        ``first_tf``: time from the moment when the last input blocked until the first cycle was
+        identified. ``waits_tf``: the median and the longest time for which inputs had been blocked
+        when they identified a cycle.
     """
     ticks = result.nac_timeline[:, 0]
     blocked = _is_event(result, "blocked")
@@ -267,7 +270,7 @@ def times_checks(rows: Rows) -> list[Check]:
 
 
 def _burst_check(rows: Rows, routers: int) -> Check:
-    """Check the time to identify the cycle after a burst, the longest of all buffers.
+    """Check the longest time to identify the cycle after a burst, over all sizes of buffers.
 
     An input may block long before the cycle closes. The time begins with the last one that blocks.
     """
