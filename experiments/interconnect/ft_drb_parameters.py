@@ -295,15 +295,15 @@ def _performances(runs: VariantRuns) -> list[float]:
 def figures(rows: Rows) -> Figures:
     """Draw latency and escapes by variant."""
     table = _table(rows, 1.0)
-    without = "no failures"
-    failed = "three failed links"
+    no_failures = "no failures"
+    three_failed = "three failed links"
     latencies_us = {}
     for name, runs in table.items():
-        latencies_us[without, name] = [1e6 * row["latency_later_s"] for row in runs.fault_free]
+        latencies_us[no_failures, name] = [1e6 * row["latency_later_s"] for row in runs.fault_free]
     escapes_percent = {}
     for name, runs in table.items():
-        latencies_us[failed, name] = [1e6 * row["latency_later_s"] for row in runs.failed]
-        escapes_percent[failed, name] = [100.0 * row["escaped_share"] for row in runs.failed]
+        latencies_us[three_failed, name] = [1e6 * row["latency_later_s"] for row in runs.failed]
+        escapes_percent[three_failed, name] = [100.0 * row["escaped_share"] for row in runs.failed]
     title = f"{NETWORK} at {LOAD} of a link a node"
     escaped = "escaped after the failure (% of messages)"
     return {

@@ -340,8 +340,8 @@ def measure_batch(network: str, seed: int, runs: int, *, ask_anew: bool) -> dict
         if result.received < result.sent:
             counts["stuck"] += 1
         if number % BARE == 0 and not ask_anew:
-            bare = replace(parameters, deadlock="none")
-            result = simulate(model_of(network, bare), injections, bare, faults)
+            without_nac = replace(parameters, deadlock="none")
+            result = simulate(model_of(network, without_nac), injections, without_nac, faults)
             counts["bare"] += 1
             if result.received < result.sent:
                 counts["bare_stuck"] += 1
@@ -439,22 +439,24 @@ def _flaps(rng: np.random.Generator, cable: Cable, packet_s: float, end_s: float
 
 def judge(rows: Rows) -> Verdict:
     """Check that NAC never deadlocks, but the networks without it and all mutants do."""
-    nac = where(rows, part="nac")
-    bare = where(rows, part="none")
+    with_nac = where(rows, part="nac")
+    without_nac = where(rows, part="none")
     checks = [
-        _complete_check(nac),
-        _drain_check("conditions judged in the present state", where(nac, late=False), bare),
-        _drain_check("knowledge may be old", where(nac, late=True), bare),
-        _bare_check(bare),
+        _complete_check(with_nac),
+        _drain_check(
+            "conditions judged in the present state", where(with_nac, late=False), without_nac
+        ),
+        _drain_check("knowledge may be old", where(with_nac, late=True), without_nac),
+        _bare_check(without_nac),
     ]
     for row in where(rows, part="mutant"):
         checks.append(_mutant_check(row))
     checks.append(_priority_check(where(rows, part="lag")))
     checks.append(_again_check(rows))
     timed = where(rows, part="timed")
-    plain = [row for row in timed if not row.get("ask_anew")]
-    again = [row for row in timed if row.get("ask_anew")]
-    checks += [_timed_check(plain), _timed_again_check(plain, again)]
+    not_rerouted = [row for row in timed if not row.get("ask_anew")]
+    rerouted = [row for row in timed if row.get("ask_anew")]
+    checks += [_timed_check(not_rerouted), _timed_again_check(not_rerouted, rerouted)]
     return Verdict.of(checks)
 
 
@@ -465,23 +467,23 @@ def _complete_check(nac: Rows) -> Check:
     return check.noting(f"{sum_of(nac, 'states')} states, {sum_of(nac, 'steps')} steps")
 
 
-def _drain_check(knowledge: str, nac: Rows, bare: Rows) -> Check:
+def _drain_check(knowledge: str, with_nac: Rows, without_nac: Rows) -> Check:
     """Check that no state with NAC is stuck, but some are without it.
 
     Args:
         knowledge: How current the knowledge of routers is, for the name of the check.
-        nac: Explorations with NAC.
-        bare: Explorations without NAC.
+        with_nac: Explorations with NAC.
+        without_nac: Explorations without NAC.
     """
-    stuck = sorted({row["network"] for row in nac if row["stuck"]})
-    settings = {_setting_of(row) for row in nac}
-    rival = sum(row["stuck"] for row in bare if _setting_of(row) in settings)
+    stuck = sorted({row["network"] for row in with_nac if row["stuck"]})
+    settings = {_setting_of(row) for row in with_nac}
+    rival = sum(row["stuck"] for row in without_nac if _setting_of(row) in settings)
     check = Claim(f"states under NAC that can never drain, {knowledge}").equal(
-        0.0, sum_of(nac, "stuck")
+        0.0, sum_of(with_nac, "stuck")
     )
     check = check.cites("free of deadlock (4.2, 4.2.4: semi-formal)")
     check = check.against(rival, "as without NAC on the same networks")
-    detail = f"{len(nac)} explorations"
+    detail = f"{len(with_nac)} explorations"
     if stuck:
         detail += f"; all of them on: {', '.join(stuck)}"
     return check.noting(detail)
@@ -491,10 +493,10 @@ def _setting_of(row: Row) -> tuple[str, int, int]:
     return row["network"], row["input_slots"], row["output_slots"]
 
 
-def _bare_check(bare: Rows) -> Check:
-    deadlocking = sum(bool(row["stuck"]) for row in bare)
+def _bare_check(without_nac: Rows) -> Check:
+    deadlocking = sum(bool(row["stuck"]) for row in without_nac)
     name = "of these networks, those that deadlock without NAC"
-    check = Claim(name).equal(len(bare), deadlocking)
+    check = Claim(name).equal(len(without_nac), deadlocking)
     return check.against(0.0, "none can deadlock, and NAC is not needed")
 
 
@@ -533,23 +535,25 @@ def _again_check(rows: Rows) -> Check:
     They are routed again whenever a cable fails or is repaired, and slots that are reserved for
     their requests are freed.
     """
-    again = where(rows, part="anew")
-    cases = {(row["network"], row["late"]) for row in again}
-    before = [row for row in where(rows, part="nac") if (row["network"], row["late"]) in cases]
-    if not any(row["stuck"] for row in before):
+    rerouted = where(rows, part="anew")
+    cases = {(row["network"], row["late"]) for row in rerouted}
+    not_rerouted = [
+        row for row in where(rows, part="nac") if (row["network"], row["late"]) in cases
+    ]
+    if not any(row["stuck"] for row in not_rerouted):
         # A quick run has none of the cases that are stuck.
-        before = where(rows, part="lag", mutant=EVERYTHING)
+        not_rerouted = where(rows, part="lag", mutant=EVERYTHING)
     name = (
         "heads of inputs ask anew after each failure and repair: "
         "states under NAC that can never drain"
     )
-    check = Claim(name).equal(0.0, sum_of(again, "stuck"))
+    check = Claim(name).equal(0.0, sum_of(rerouted, "stuck"))
     check = check.against(
-        sum_of(before, "stuck"), "as where they go on asking, on the same networks"
+        sum_of(not_rerouted, "stuck"), "as where they go on asking, on the same networks"
     )
     return check.noting(
-        f"{len(again)} explorations, {sum_of(again, 'whole')} of them whole, "
-        f"{sum_of(again, 'states')} states"
+        f"{len(rerouted)} explorations, {sum_of(rerouted, 'whole')} of them whole, "
+        f"{sum_of(rerouted, 'states')} states"
     )
 
 
@@ -567,20 +571,20 @@ def _timed_check(batches: Rows) -> Check:
     return check.noting(_describe(batches))
 
 
-def _timed_again_check(batches: Rows, again: Rows) -> Check:
+def _timed_again_check(not_rerouted: Rows, rerouted: Rows) -> Check:
     """Check that no timed run is stuck if heads are routed again.
 
     Args:
-        batches: Batches of runs in which heads keep their requests, the rival.
-        again: Batches of runs in which heads are routed again.
+        not_rerouted: Batches of runs in which heads keep their requests, the rival.
+        rerouted: Batches of runs in which heads are routed again.
     """
     name = (
         "the same runs, where heads of inputs ask anew when a cable fails or works again: "
         "runs with NAC that stand still"
     )
-    check = Claim(name).equal(0.0, sum_of(again, "stuck"))
-    check = check.against(sum_of(batches, "stuck"), "as where they go on asking")
-    return check.noting(_describe(again))
+    check = Claim(name).equal(0.0, sum_of(rerouted, "stuck"))
+    check = check.against(sum_of(not_rerouted, "stuck"), "as where they go on asking")
+    return check.noting(_describe(rerouted))
 
 
 def _describe(batches: Rows) -> str:

@@ -349,26 +349,26 @@ def _random_traffic_check(runs: Rows) -> Check:
 
 def _improvement_checks(rows: Rows) -> list[Check]:
     """Check the proposals of section 4.3, on the ring at the highest load."""
-    busy = where(rows, part="ring", load=max(LOADS))
-    busy = [row for row in busy if not row.get("anew")]
-    nac = where(busy, deadlock="nac")
+    at_highest_load = where(rows, part="ring", load=max(LOADS))
+    at_highest_load = [row for row in at_highest_load if not row.get("anew")]
+    with_nac = where(at_highest_load, deadlock="nac")
     deepest = max(SLOTS)
-    deep_blocked = _events_per_packet(where(nac, slots=deepest, slack=0), "blocked")
-    shallow_blocked = _events_per_packet(where(nac, slots=1, slack=0), "blocked")
+    deep_blocked = _events_per_packet(where(with_nac, slots=deepest, slack=0), "blocked")
+    shallow_blocked = _events_per_packet(where(with_nac, slots=1, slack=0), "blocked")
     buffers = Claim(f"blocked inputs a packet, {deepest} slots over one").at_most(
         0.9, deep_blocked / shallow_blocked
     )
     buffers = buffers.cites("deeper buffers reduce deadlock-prone situations (4.3)")
 
-    slack_identified = _events_per_packet(where(nac, slots=2, slack=2), "identified")
-    identified = _events_per_packet(where(nac, slots=2, slack=0), "identified")
+    slack_identified = _events_per_packet(where(with_nac, slots=2, slack=2), "identified")
+    identified = _events_per_packet(where(with_nac, slots=2, slack=0), "identified")
     slack = Claim("cycles identified a packet, two slots of slack over none").at_most(
         0.9, slack_identified / identified
     )
     slack = slack.cites("reduces the number of identifications (4.3)")
 
-    one_channel = where(busy, deadlock="none")
-    two_channels = where(busy, deadlock="virtual-channels")
+    one_channel = where(at_highest_load, deadlock="none")
+    two_channels = where(at_highest_load, deadlock="virtual-channels")
     channels = Claim("runs that deadlock with two virtual channels (dateline)").equal(
         0.0, sum_of(two_channels, "deadlocked")
     )
@@ -391,10 +391,10 @@ def _failures_check(rows: Rows) -> Check:
     """Check that failures make deadlocks more frequent."""
     load = TORUS_LOADS[-1]
     runs = where(rows, part="torus", deadlock="none", load=load)
-    without = where(runs, faults=FAILED[0])
-    most = where(runs, faults=FAILED[-1])
+    without_failures = where(runs, faults=FAILED[0])
+    with_most_failures = where(runs, faults=FAILED[-1])
     differences = []
-    for row, row_without in zip(most, without, strict=True):
+    for row, row_without in zip(with_most_failures, without_failures, strict=True):
         differences.append(float(row["deadlocked"]) - float(row_without["deadlocked"]))
     check = at_least(
         f"8x8 torus at {load} of a link without NAC: share of runs that deadlock, "
@@ -408,13 +408,13 @@ def _failures_check(rows: Rows) -> Check:
 
 def _delivery_check(rows: Rows) -> Check:
     """Check that runs with NAC, or with two channels, deliver all messages."""
-    bare = where(rows, deadlock="none")
-    safe = [row for row in rows if row["deadlock"] != "none"]
+    unprotected = where(rows, deadlock="none")
+    protected = [row for row in rows if row["deadlock"] != "none"]
     check = Claim("runs with NAC or two channels that leave a message undelivered").equal(
-        0.0, _incomplete_runs(safe)
+        0.0, _incomplete_runs(protected)
     )
-    check = check.against(_incomplete_runs(bare), "as without either")
-    return check.noting(f"{len(safe)} runs")
+    check = check.against(_incomplete_runs(unprotected), "as without either")
+    return check.noting(f"{len(protected)} runs")
 
 
 def _incomplete_runs(rows: Rows) -> int:
@@ -426,16 +426,16 @@ def figures(rows: Rows) -> Figures:
 
     On the ring it is drawn over slots by load, and on the torus over failures by load.
     """
-    bare = where(rows, deadlock="none")
+    unprotected = where(rows, deadlock="none")
     return {
         "ring": _draw_deadlock_share(
-            where(bare, part="ring"),
+            where(unprotected, part="ring"),
             "slots",
             "Ring of 8, tornado, 10 ms: runs that deadlock without avoidance",
             "slots a buffer",
         ),
         "failures": _draw_deadlock_share(
-            where(bare, part="torus"),
+            where(unprotected, part="torus"),
             "faults",
             "8x8 torus, FT-DRB without NAC, 2 ms: runs that deadlock",
             "failed links",

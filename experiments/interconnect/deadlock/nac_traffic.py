@@ -183,8 +183,8 @@ def _dip_percent(row: Row) -> float:
 def figures(rows: Rows) -> Figures:
     """Draw latency, throughput and surface maps (Figures 5.18 to 5.24 and A.1 to A.17)."""
     with_bit_reversal = where(rows, others="bit-reversal", rate=500.0)[0]
-    alone = where(rows, others="")
-    beside = [row for row in rows if row["others"]]
+    tornado_alone = where(rows, others="")
+    with_other_traffic = [row for row in rows if row["others"]]
     return {
         "5.18-5.21": _draw_cost(
             rows,
@@ -204,8 +204,8 @@ def figures(rows: Rows) -> Figures:
             "Packets received, tornado at 500/s and bit reversal at 200/s",
             maps_around_burst(with_bit_reversal),
         ),
-        "A.1": _draw_running_means(alone, "tornado alone"),
-        "A.5": _draw_running_means(beside, "other traffic beside"),
+        "A.1": _draw_running_means(tornado_alone, "tornado alone"),
+        "A.5": _draw_running_means(with_other_traffic, "other traffic beside"),
         **_appendix_maps(rows),
     }
 
