@@ -8,6 +8,7 @@ import stat
 from collections.abc import Collection
 from pathlib import Path
 
+# The directory, relative to the user's cache directory.
 _CACHE = ("parallel-communications-testbed", "numba")
 
 
@@ -46,8 +47,8 @@ def _only_for(folder: Path, owners: Collection[int], *, sticky_suffices: bool) -
     Args:
         folder: The folder, which may not be a symbolic link.
         owners: User ids.
-        sticky_suffices: The folder may be one like /tmp, in which users cannot replace the files of
-            others.
+        sticky_suffices: Accept a folder with the sticky bit, such as /tmp, in which users cannot
+            replace the files of other users.
     """
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid not in owners:
@@ -65,10 +66,14 @@ def _uid_map() -> str:
 
 
 def _trusted_owners(base: Path) -> set[int]:
-    """Return the ids of root and this user.
+    """Return the ids of the users who may own the folders of a path.
 
-    In a user namespace, such as that of a sandbox, all other users, including root, have the same
-    id. It is trusted if the folder is below the home directory in the system's user database.
+    These are root and this user. In a user namespace, such as that of a sandbox, all other users,
+    including root, appear with the same id (the overflow id). This id is trusted too if the path is
+    below the home directory of the user in the system's user database.
+
+    Args:
+        base: The user's cache directory.
     """
     owners = {0, os.geteuid()}
     inside, outside, count = map(int, _uid_map().split()[:3])

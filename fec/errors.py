@@ -42,8 +42,8 @@ class MalformedPacket(FecError):
             - length: The packet is longer or shorter than its length fields say.
             - checksum: It was corrupted in transit, or forged.
             - key: It is sealed with another key than this side's, or only one side has a key.
-            - block: No encoder generates these parameters (k = 0, k > N, a symbol id above 254).
-            - path: A loss report has counts of a path with number 0, or of too many paths.
+            - block: No encoder generates these parameters (M = 0, M > N, a symbol id above 254).
+            - path: A loss report has counts for a path with number 0, or for too many paths.
     """
 
     def __init__(self, reason: str, message: str) -> None:

@@ -1,9 +1,11 @@
 """Measures the effects of Thl, Tol and the design alternatives of section 3.6 of Zarza 2011.
 
-They are those of Algorithm 3.3 and Tables 3.1 and 3.2. A 16x16 torus runs at 0.2 of a link per
-node, and three links fail half-way. The study measures latency without and with failures, how
-often metapaths grow and shrink, and how many messages escape. The judged variants also run in a
-tenth of the time and in twice the time, and the cost of balancing in four and eight times.
+Thl is the latency above which a source opens a further path (Algorithm 3.3), and Tol is the
+tolerance of this threshold. The design alternatives are those of Tables 3.1 and 3.2. The nodes of a
+16x16 torus offer 0.2 of a link, and three links fail half-way. The study measures latency without
+and with failures, how often metapaths grow and shrink, and how many messages escape. The judged
+variants are also simulated for a tenth of the time and for twice the time, and the cost of
+balancing for four and eight times.
 """
 
 from collections.abc import Sequence
@@ -35,6 +37,7 @@ from testbed.model.studies import (
 from testbed.report.drawing.charts import draw_bars
 
 NETWORK = "torus:16x16"
+# Fraction of a link that each node offers.
 LOAD = 0.2
 FAILED_LINKS = 3
 
@@ -44,6 +47,7 @@ SECONDS = 0.064
 # Algorithm 3.3 as it is in the document, without the hysteresis and averages of the simulator.
 LETTER: Results = {"hysteresis": False, "averaging": 1}
 
+# Names of the judged variants.
 OFF = "off"
 LETTER_THL_2 = "the letter, Thl 2"
 DEFAULT = "Thl 4 (default)"
@@ -77,13 +81,13 @@ QUICK_VARIANTS = (*JUDGED, "destination notifies")
 SHORT_SHARE = 0.1
 DOUBLE_SHARE = 2.0
 
-# Lengths without failures of the two variants whose latencies give the cost of balancing, which
-# still falls in twice the usual time.
+# Longer runs without failures, in parts of SECONDS, of the two variants whose latencies give the cost
+# of balancing. In twice the usual time, this cost is not constant yet.
 LONG_SHARE = 4.0
 LONGEST_SHARE = 8.0
 
-# Percent of latency, or points of performance, by which doubling the time may move a figure even
-# if its confidence interval is smaller.
+# A figure may change by this much when the time is doubled, in percent of latency or points of
+# performance, even if its confidence interval is smaller.
 MIN_MOVE = 0.1
 
 
@@ -109,7 +113,7 @@ def points(quick: bool, seed: int) -> Points:
 
 
 def _point(name: str, seed: int, share: float, faults: int, *, quick: bool) -> Results:
-    """Return the point of a variant whose run has this share of the usual time."""
+    """Return the point of a variant with a run of ``share`` times the usual length."""
     seconds = SECONDS / 64 if quick else SECONDS
     point = drb_point(
         NETWORK,
@@ -126,7 +130,7 @@ def _point(name: str, seed: int, share: float, faults: int, *, quick: bool) -> R
 
 
 class VariantRuns(NamedTuple):
-    """The runs of a variant in one length, in the order of their seeds.
+    """The runs of a variant that have the same length, in the order of their seeds.
 
     Attributes:
         fault_free: Runs without failures.
@@ -142,7 +146,7 @@ Table = dict[str, VariantRuns]
 
 
 def _table(rows: Rows, share: float) -> Table:
-    """Return the runs with this share of the usual time, by variant."""
+    """Return the runs of ``share`` times the usual length, by variant."""
     table: Table = {}
     for row in where(rows, share=share):
         runs = table.setdefault(_variant_of(row), VariantRuns([], []))
@@ -233,7 +237,10 @@ def _long_cost_check(rows: Rows) -> Check:
 
 
 def _performance_stands_still(shorter: Table, usual: Table, doubled: Table) -> Check:
-    """Check the judged variant whose performance moves most, relative to how far it may move."""
+    """Check that the performance of the judged variants stays when the time is doubled.
+
+    Only the variant is checked whose change is largest relative to the allowed change.
+    """
     limits = {}
     moves = {}
     for name in JUDGED:
@@ -254,12 +261,12 @@ def _performance_stands_still(shorter: Table, usual: Table, doubled: Table) -> C
 
 
 def _shrinks_per_growth(runs: Rows) -> list[float]:
-    """Return, for each run, the paths given up again over the paths taken into use."""
+    """Return, for each run, the number of paths given up again per path opened."""
     return [row["shrunk"] / max(row["grown"], 1) for row in runs]
 
 
 def _shrinks_per_thousand_messages(runs: Rows) -> list[float]:
-    """Return, for each run, the paths given up again per thousand messages."""
+    """Return, for each run, the number of paths given up again per thousand messages."""
     return [1e3 * row["shrunk"] / row["sent"] for row in runs]
 
 
@@ -288,15 +295,15 @@ def _performances(runs: VariantRuns) -> list[float]:
 def figures(rows: Rows) -> Figures:
     """Draw latency and escapes by variant."""
     table = _table(rows, 1.0)
-    without = "no failures"
-    failed = "three failed links"
+    no_failures = "no failures"
+    three_failed = "three failed links"
     latencies_us = {}
     for name, runs in table.items():
-        latencies_us[without, name] = [1e6 * row["latency_later_s"] for row in runs.fault_free]
+        latencies_us[no_failures, name] = [1e6 * row["latency_later_s"] for row in runs.fault_free]
     escapes_percent = {}
     for name, runs in table.items():
-        latencies_us[failed, name] = [1e6 * row["latency_later_s"] for row in runs.failed]
-        escapes_percent[failed, name] = [100.0 * row["escaped_share"] for row in runs.failed]
+        latencies_us[three_failed, name] = [1e6 * row["latency_later_s"] for row in runs.failed]
+        escapes_percent[three_failed, name] = [100.0 * row["escaped_share"] for row in runs.failed]
     title = f"{NETWORK} at {LOAD} of a link a node"
     escaped = "escaped after the failure (% of messages)"
     return {

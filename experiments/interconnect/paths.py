@@ -29,19 +29,20 @@ from testbed.report.drawing.charts import Figure, draw_lines
 
 NETWORK = "torus:16x16"
 
-# The patterns whose latency falls with the number of paths in Figure 5.39.
+# The patterns whose latency decreases as the number of paths grows, in Figure 5.39.
 FALLING = ("bit-reversal", "butterfly")
 
-# Smallest fall of latency that can be seen in a figure, in percent.
+# Smallest decrease of latency that is visible in a figure, in percent.
 VISIBLE_PERCENT = 1.0
 
 # Messages per second and node at which packets queue: a tenth of a link. The document's 400
 # packets/s are 0.08 % of a link.
 LOADED_RATE = 0.1 * LINK_PACKETS_PER_S
+# Simulated time of runs at this rate.
 LOADED_S = 0.004
 
-# Simulated time of a full run of uniform traffic. Sources learn of ten failed links sooner than
-# of a tenth of all links.
+# Simulated time of a full run of uniform traffic. It is shorter than in other studies, because
+# sources learn of ten failed links sooner than of a tenth of all links.
 UNIFORM_S = 3.0
 
 # Latency of each run (us), by pattern and number of paths.
@@ -106,9 +107,9 @@ def _difference_percent(values: Sequence[float]) -> float:
 
 
 def _fall_check(pattern: str, line: Mapping[int, Sequence[float]], *, loaded: bool) -> Check:
-    """Check that latency falls from the fewest paths to the most, run by run.
+    """Check that latency falls from the smallest number of paths to the largest.
 
-    The same seed fails the same links.
+    Runs of the same seed, in which the same links fail, are compared.
 
     Args:
         pattern: The pattern.

@@ -47,25 +47,28 @@ LARGE_TORUS = "torus:16x16"
 # Threshold of the claim, and its label in figures.
 ABOVE_95 = (95.0, "claim: above 95 %")
 
-# The smallest gain of diversion (points of performance).
+# Smallest gain by the diversion of messages that passes a check (points of performance).
 MIN_GAIN = 0.1
 
 # Options with which sources mark no link as failed during a run, and so divert no message. Only
 # the routers give escape paths.
 NO_DIVERSION = {"marking": "clock", "marking_s": 3600.0}
 
-# Runs without diversion. Those on the 8x8 torus differ most.
+# Number of runs without diversion, by network. Results on the 8x8 torus differ most.
 ALONE_SEEDS = {"torus:8x8": 30, "fat-tree:4,3": 5, "torus:16x16": 5}
 
 # Kinds of failures: see ``Run.fault_kind``.
 HALF_WAY = "half"
 AT_RANDOM = "random-start"
 
+# Number of seeds of failures at random moments, by network.
 RANDOM_SEEDS = {"torus:8x8": 10, "fat-tree:4,3": 10, "torus:16x16": 5}
 
-# Seeds of failures half-way on the fat tree. Few of them cost much, so that it needs many.
+# Number of seeds of failures half-way on the fat tree. Only a few sets of failures cost much, so that
+# the mean needs many seeds.
 TREE_SEEDS = 100
 
+# Numbers of the document's figures, by network.
 HALF_WAY_FIGURES = {"torus:8x8": "5.26", "torus:16x16": "5.27", "fat-tree:4,3": "5.28"}
 RANDOM_FIGURES = {"torus:8x8": "A.18", "torus:16x16": "A.19", "fat-tree:4,3": "A.20"}
 
@@ -164,7 +167,8 @@ def at_ten_percent(rows: Rows) -> dict[tuple[str, str], list[float]]:
 def _random_checks(rows: Rows) -> list[Check]:
     """Check failures at random moments.
 
-    Performance should be above 95 % with a tenth of the links, and less be lost with fewer links.
+    Performance should be above 95 % with a tenth of the links failed. With fewer failed links, the
+    loss should be smaller.
     """
     with_diversion = diverting(rows)
     checks = _above_95_checks(
@@ -206,7 +210,7 @@ def _above_95_checks(
     Args:
         retained: Performance with diversion.
         alone: Performance without diversion.
-        moments: When the links fail, for the names of the checks.
+        moments: A text that says when the links fail, for the names of the checks.
         stated: The claim of the document, with its section.
     """
     checks = []
@@ -233,7 +237,8 @@ def diversion_checks(
         name: Name of the checks, without its unit.
         threshold: The claimed performance (%).
         values: Performance of each run.
-        alone: Performance of each run without diversion, of the same first seeds.
+        alone: Performance of each run without diversion. These runs have the first seeds of the
+            others.
         stated: The claim of the document, with its section.
         detail: A remark.
     """
@@ -253,9 +258,10 @@ def diversion_checks(
 
 
 def _gradual_check(rows: Rows) -> Check:
-    """Check that the loss has no steep step, for all patterns together.
+    """Check that the loss grows gradually with the number of failed links.
 
-    A step is compared with an even fall from no failed link to a tenth of them.
+    The loss is the mean over all patterns. Its growth in each step is compared with even growth
+    from no failed link to a tenth of them.
     """
     steepest = [0.0]
     where_steepest = ""

@@ -39,12 +39,12 @@ DEAD = {"torus:8x8": (0, 1, 6, 12), "fat-tree:4,3": (0, 1, 6, 12)}
 # Fractions of a link that every host offers.
 LOADS = (0.05, 0.15, 0.25, 0.4)
 
-# Messages per node, at every load: those of 8 s at the document's rate
+# Number of messages per node at every load. The document's rate gives as many in 8 s
 # (``study_points.UNIFORM_S``).
 MESSAGES = 3200
 
-# Lengths of a run in parts of the usual length, for the two routings that are compared, at the
-# least load. The figures are those of the usual length.
+# Lengths of a run in parts of the usual length. Only runs of the two compared routings at the lowest
+# load have all of these lengths. Figures show the usual length.
 SHARES = (0.02, 1.0, 2.0)
 
 # A routing, and how deadlock is avoided or treated.
@@ -57,13 +57,14 @@ COMPARED = (FT_DRB, UP_DOWN)
 # Rivals that should deliver every message while the network is connected, whatever has failed.
 COPING = (FT_DRB, UP_DOWN, ("minimal-adaptive", "nac"), ("minimal-adaptive", "disha"))
 
+# Rivals on both networks, and all rivals of each network.
 COMMON = (*COPING, ("valiant", "none"), ("ugal", "none"))
 RIVALS: dict[str, tuple[Rival, ...]] = {
     "torus:8x8": (*COMMON, ("dateline", "none"), ("odd-even", "none"), ("dor", "bubble")),
     "fat-tree:4,3": COMMON,
 }
 
-# How far the ratio of two latencies may move when the time is doubled.
+# Largest change of the ratio of two latencies when the time is doubled.
 MAX_RATIO_CHANGE = 0.01
 
 
@@ -214,7 +215,7 @@ def _latencies(rows: Rows, network: str, rival: Rival, dead: int, load: float) -
 def _up_down_checks(rows: Rows, network: str) -> list[Check]:
     """Check the latency of FT-DRB over that of up*/down* with a tenth of the links dead.
 
-    It is measured at the least load, and should be the same in twice the time.
+    It is measured at the lowest load, and should be the same in twice the time.
     """
     load = min(row["load"] for row in rows)
     short_share, usual_share, double_share = SHARES
@@ -244,7 +245,7 @@ def _ratios(rows: Rows, network: str, load: float) -> list[float]:
 
 
 def _detour_check(rows: Rows, network: str) -> Check:
-    """Check that Valiant's detours cost latency at the least load. UGAL's latency is the rival."""
+    """Check that Valiant's detours cost latency at the lowest load. UGAL is the rival."""
     load = min(row["load"] for row in rows)
     shortest_routing = "up-down" if network.startswith("fat") else "dateline"
 

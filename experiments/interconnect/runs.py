@@ -115,9 +115,9 @@ def measure_ring(point: Row) -> Results:
 
 
 def moves_of(result: SimulationResult) -> int:
-    """Return the number of packets that NAC put aside.
+    """Return the number of packets that NAC moved to avoidance buffers.
 
-    Some are put aside by the router that identified a cycle, the others in recovery.
+    The router that identified a cycle moves one, and the other routers move theirs in recovery.
     """
     counters = result.nac_counters
     return counters.get("moved", 0) + counters.get("recovery_moved", 0)

@@ -22,6 +22,7 @@ from testbed.model.studies import (
 from testbed.model.studies.samples import Reader
 from topologies import lists_by_key
 
+# The fields that describe the model of a hop and the packets.
 HOP_KEYS = ("switching", "router_delay_s", "seconds", "bytes", "injection")
 
 # The fields on which a run without failures depends.
@@ -38,7 +39,7 @@ def performances(rows: Rows, label: Reader, field: str = "latency_s") -> dict[An
 
     Args:
         rows: Runs with and without failures.
-        label: What is read from a row as its label.
+        label: The fields of a row that are its label, or a function that returns the label.
         field: The latency: "latency_s" of all messages, or "latency_later_s" of those generated in
             the second half of the run.
     """
@@ -90,7 +91,8 @@ def mean(values: Sequence[float]) -> float:
 def delivery_check(rows: Rows) -> Check:
     """Return a check that every run delivered what it sent, and that none deadlocked.
 
-    The check also fails if a row is impossible: a part of what was sent is more than that.
+    The check also fails if a row is inconsistent: for instance, if it counts more escaped messages
+    than messages.
     """
     sent = sum_of(rows, "sent")
     received = sum_of(rows, "received")
@@ -110,7 +112,7 @@ def delivery_check(rows: Rows) -> Check:
 
 
 def _exceeds_sent(row: Row) -> bool:
-    """Return whether a part of the messages exceeds all messages of the run."""
+    """Return whether a row counts more messages of some kind than messages in total."""
     shares = []
     for name, value in row.items():
         if name.endswith("_share") and value is not None:
@@ -156,7 +158,7 @@ def equal(
 
 
 def _measured(values: Sequence[float]) -> tuple[float, float | None]:
-    """Return the mean and half its 95 % confidence interval, which one value does not have."""
+    """Return the mean, and half its 95 % confidence interval, or None for a single value."""
     return mean(values), interval(values)
 
 
@@ -176,8 +178,8 @@ def stands_still(
 ) -> Check:
     """Return a check that the mean of a figure stays when the simulated time is doubled.
 
-    The rival is the distance of the mean in a shorter time: if that passes too, the check would
-    not notice a figure that still moves.
+    The rival is the difference to the mean in a shorter time. If it passes too, the check could not
+    detect a figure that is not constant yet.
 
     Args:
         figure: Name of the figure.
@@ -185,7 +187,7 @@ def stands_still(
         shorter: The figure's value of each run in the shorter time.
         usual: Its values in the time of the study.
         doubled: Its values in twice that time, of the same seeds.
-        may: How far the mean may move.
+        may: Largest accepted change of the mean.
     """
     differences = [after - before for before, after in zip(usual, doubled, strict=True)]
     direction = math.copysign(1.0, mean(differences))

@@ -2,7 +2,8 @@
 
 The document states a performance of about 95 %, against 82 % of a turn-model routing. First the
 saturation load of a 16x16 torus is measured. Then FT-DRB runs at 90 % of it, with three failed
-links and without. A turn model runs at 90 % of its own saturation load.
+links and without. A turn-model routing is simulated at 90 % of the saturation load that this
+routing has.
 """
 
 import math
@@ -219,7 +220,7 @@ class TurnPerformances(NamedTuple):
         shorter: Performance of each run of the shorter length.
         usual: Performance of each run of the usual length.
         doubled: Performance of each run of twice that length.
-        load_text: The load of these runs, for people.
+        load_text: The load of these runs, as text.
     """
 
     shorter: list[float]

@@ -51,7 +51,7 @@ SYNTHETIC = ("uniform", "bit-reversal", "butterfly", "shuffle", "transpose", "co
 
 # Simulated time of a full run, unless a study sets its own. The document gives none. The figures
 # stay the same when it is doubled (docs/replication/chapter_5.md). A full run has 50,000 messages
-# or more at 400 packets/s per node. Studies with a time of their own have fewer: scatter (one
+# or more at 400 packets/s per node. Studies that set another time have fewer: scatter (one
 # sender) 40,000, the single burst on a ring some 8,000.
 FULL_S = {
     "torus:8x8": 2.0,

@@ -40,11 +40,11 @@ MACHINES = ("lanl-12", "lanl-18", "lanl-19", "pnnl-mpp2")
 # The machine of whose failures no repair is known.
 WITHOUT_REPAIRS = "pnnl-mpp2"
 
-# Seeds of the five other patterns, about which the document has no claim.
+# Number of seeds of the five other patterns, about which the document has no claim.
 OTHER_PATTERN_SEEDS = 10
 
-# Simulated time of uniform traffic in a full run, by machine, if it is longer than FULL_S. So many
-# links fail permanently that sources still divert long after 0.4 s (docs/replication/chapter_5.md).
+# Simulated time of uniform traffic in a full run, by machine, if it is longer than FULL_S. Many links
+# fail permanently, so that sources still divert long after 0.4 s (docs/replication/chapter_5.md).
 # The runs without failures are as long. These long runs have fewer seeds.
 LONG_S = {"pnnl-mpp2": 25.6}
 LONG_SEEDS = 10
@@ -53,12 +53,13 @@ LONG_SEEDS = 10
 REPAIRED = "trace"
 PERMANENT = "trace-permanent"
 
-# A rival of checks.
+# Name of a rival, for the text of checks.
 ALL_PERMANENT = "as with all failures permanent, the worst machine"
 
 # Origin of the failures.
 PUBLIC = "those of the public tables"
 GENERATED = "generated, with the statistics of the tables"
+# Files of the public tables of failures.
 TABLES = ("lanl.csv.gz", "pnnl2007.csv.gz")
 
 # Performance of each run, by machine.
@@ -156,7 +157,13 @@ def judge(rows: Rows) -> Verdict:
 
 
 def _average_check(repaired: ByMachine, permanent: ByMachine, units: str) -> Check:
-    """Check the mean loss of all machines, with their repairs if these are known."""
+    """Check the mean loss of all machines, with their repairs if these are known.
+
+    Args:
+        repaired: Performance with repairs.
+        permanent: Performance if all failures are permanent.
+        units: The unit and the origin of the failures, for the name of the check.
+    """
     as_they_were = dict(repaired)
     for machine, values in permanent.items():
         as_they_were.setdefault(machine, values)
@@ -231,7 +238,7 @@ def _list_losses(by_machine: ByMachine) -> str:
 
 
 def _origin(rows: Rows) -> str:
-    """Return whether the failures are from the public tables or generated, for people."""
+    """Return a text that says whether the failures are from the public tables or generated."""
     if any(row.get("traces") for row in rows):
         return PUBLIC
     return GENERATED

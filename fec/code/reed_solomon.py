@@ -21,7 +21,7 @@ BytesLike: TypeAlias = bytes | bytearray | memoryview
 # Maximum number of symbols of a block over GF(2^8).
 MAX_BLOCK = ORDER
 
-# Memory for prepared matrices, and limits of their number.
+# Memory for the cache of prepared decoding and encoding matrices, and limits of their number.
 _CACHE_BYTES = 16 << 20
 _MIN_CACHED_MATRICES = 8
 _MAX_CACHED_MATRICES = 1024
@@ -31,10 +31,10 @@ _COEFFICIENT_BYTES = 32
 
 
 class ReedSolomonCode:
-    """The code with M source symbols per block.
+    """The Reed-Solomon code with M source symbols per block.
 
     Attributes:
-        source_packets: M.
+        source_packets: M, the number of source symbols per block.
 
     >>> code = ReedSolomonCode(source_packets=2)
     >>> symbols = code.encode([b"capillary", b"routing.."], count=4)
@@ -43,7 +43,7 @@ class ReedSolomonCode:
     """
 
     def __init__(self, source_packets: int, engine: str | None = None) -> None:
-        """Select the engine.
+        """Create the code, and select the engine that computes it.
 
         Args:
             source_packets: M, from 1 to 254.
@@ -128,7 +128,8 @@ class ReedSolomonCode:
         operations per byte.
 
         Args:
-            symbols: The symbols that have arrived, by id. Those beyond the first M are ignored.
+            symbols: The symbols that have arrived, by id. Only the M with the smallest ids are
+                used.
 
         Raises:
             NotDecodable: There are fewer than M symbols.
@@ -152,12 +153,12 @@ class ReedSolomonCode:
     def _symbols(
         self, available: tuple[int, ...], required: tuple[int, ...], source: Symbols
     ) -> list[bytes]:
-        """Compute symbols of a block.
+        """Compute symbols of a block from M others.
 
         Args:
-            available: Ids of M symbols.
+            available: Ids of the M available symbols.
             required: Ids of the symbols to compute.
-            source: The M symbols.
+            source: The available symbols, one per row.
         """
         if not required:
             return []
@@ -168,7 +169,7 @@ class ReedSolomonCode:
         return [joined[start : start + length] for start in range(0, len(joined), length)]
 
     def _ids(self, symbols: Mapping[int, BytesLike]) -> list[int]:
-        """Return the ids of symbols in ascending order.
+        """Check the ids of symbols, and return them in ascending order.
 
         Raises:
             FecError: An id is invalid.
@@ -183,7 +184,7 @@ class ReedSolomonCode:
         return sorted(whole(symbol_id, what, 0, MAX_BLOCK - 1) for symbol_id in symbols)
 
     def _check_packets(self, packets: Sequence[BytesLike]) -> int:
-        """Return the length of the packets.
+        """Check the source packets of a block, and return their length in bytes.
 
         Raises:
             FecError: They are not M bytes-like values of the same length.

@@ -12,30 +12,31 @@ from fec.protocol.loss_report import MAX_BLOCKS, LossReport, most_blocks
 from fec.protocol.path_counts import PathArrivals
 from fec.protocol.receiver_types import ReceiverParameters
 
-# After a block that its own packets could not repair, reports are sent at the urgent rate for this
-# time.
+# After an alarm (see ``LossReporter.alarm``), reports are sent at the urgent rate for this time, in
+# seconds.
 _ALERT_S = 0.3
 
 # Number of blocks that a report lists if the paths have equal delays.
 USUAL_BLOCKS = 30
 
-# Time stamps are modulo this.
+# Modulus of time stamps and counters.
 STAMPS = 1 << 32
 
+# Mask of the 32 bits of a field.
 _WORD = STAMPS - 1
 
 
 class LossReporter:
     """Builds the loss reports of a receiver.
 
-    A report is due every ``report_interval_s`` or ``report_packets`` packets. After an alarm, it is
-    due ``urgent_s`` after the previous one.
+    If packets have arrived, a report is due every ``report_interval_s``, and sooner after
+    ``report_packets`` packets. After an alarm, it is due ``urgent_s`` after the previous one.
 
     The receiver updates ``waiting`` and ``recent`` itself, because this is done for every packet.
 
     Attributes:
         waiting: Number of packets since the last report.
-        recent: The bitmap of symbols of each of the latest blocks, in the order of their numbers.
+        recent: Number -> bitmap of the received symbols of each of the latest blocks, in order.
         paths: The counts of the paths.
         blocks_apart: Number of blocks that a report lists in addition to the usual ones. Packets of
             them may still arrive over slower paths.
@@ -70,7 +71,10 @@ class LossReporter:
         self._last_number: int | None = None
 
     def alarm(self, now_s: float) -> None:
-        """Report a block soon, because the packets that were sent of it cannot repair it."""
+        """Make the next report urgent, because a block cannot be decoded.
+
+        More of its packets are missing than its parity packets can repair.
+        """
         self.urgent = True
         self._alert_until_s = now_s + _ALERT_S
 
@@ -80,7 +84,7 @@ class LossReporter:
         Args:
             number: Number of the block.
             bits: Bitmap of the symbols.
-            highest: The newest block apart from this one.
+            highest: Number of the newest block, not counting this one.
         """
         recent = self.recent
         if number in recent:
@@ -98,7 +102,7 @@ class LossReporter:
                 del recent[first]
 
     def next_s(self) -> float:
-        """Return when a report is due if no packet arrives, or infinity if none is."""
+        """Return when the next report is due if no packet arrives, or infinity for none."""
         if not self.waiting:
             return math.inf
         return self._last_s + self._interval_s()
@@ -121,12 +125,12 @@ class LossReporter:
         received: int,
         totals: Counter[str],
     ) -> bytes:
-        """Return the packet of a report.
+        """Return an encoded loss report, and begin the next interval.
 
         Args:
-            now_s: Time at the receiver.
-            newest_us: The newest time stamp received.
-            newest_at_s: Time of its arrival.
+            now_s: Time at the receiver, in seconds.
+            newest_us: The newest time stamp received, on the sender's clock.
+            newest_at_s: Time of its arrival, on the receiver's clock.
             highest: The highest block number received; -1 for none.
             received: Number of packets received.
             totals: Counters of the receiver, in which the report is counted.
@@ -161,8 +165,8 @@ class LossReporter:
         """Return the number of the next report.
 
         It is the newest time stamp, or one more than the last number if the time stamp is not
-        greater. The sender's clock continues when a receiver restarts, so the numbers of the
-        receiver's reports increase as well.
+        greater. Numbers therefore increase even across a restart of the receiver, because the
+        sender's clock continues.
         """
         number = newest_us & _WORD
         last = self._last_number

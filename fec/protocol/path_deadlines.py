@@ -1,9 +1,9 @@
 """Decides which packets in transit are overdue, by the delays of their paths.
 
-A packet is considered lost when one that was due later has arrived. Packets of one path arrive in
-order, and the planned delays of different paths say which packet was due first. A gap in the packet
-numbers of a path would not suffice: a failure silences the path, and no later packet shows the gap
-before the repair.
+A packet is considered lost when a packet that was due later has arrived. Packets of one path arrive
+in order, and the planned delays of different paths say which packet was due first. A gap in the
+packet numbers of a path would not suffice: after a failure no packet of this path arrives, so no
+later packet shows the gap before the repair.
 
 Plans can be wrong. Packets of a path are therefore allowed as much additional delay as at least two
 of its packets have recently had; a single one may be due to a machine that stalled. Without a plan,
@@ -25,13 +25,13 @@ from fec.errors import FecError
 from fec.protocol.loss_report import MAX_BLOCKS
 from fec.redundancy.labels import LABELS
 
-# Minimum additional delay that is allowed.
+# Additional delay that is always allowed, in seconds.
 LEAST_S = 0.005
 
 # A packet may arrive earlier or later than planned by this share of its path's delay.
 JITTER = 0.1
 
-# Additional delays are remembered for this time to twice this time.
+# Length of the window of the largest additional delays, in seconds. The previous window counts too.
 WINDOW_S = 5.0
 
 # Maximum number of packets in transit on a path.
@@ -40,13 +40,14 @@ _MAX_WAITING = 1 << 17
 # Maximum number of blocks that a sender remembers.
 _MAX_BLOCKS = 8192
 
+# Size of the bitmap of a block's symbols: one bit for each possible symbol id.
 _BITMAP_BYTES = 32
 _BITMAP_BITS = 8 * _BITMAP_BYTES
 
 # The columns of `Packets`.
 _SENT, _BLOCK, _SYMBOL, _LABEL = range(4)
 
-# A row for each packet: the time when it was sent, its block, symbol and label.
+# A row for each packet: the time when it was sent (seconds), its block, symbol and label.
 Packets = NDArray[np.float64]
 
 
@@ -56,18 +57,18 @@ class SentBlock:
 
     Attributes:
         number: Number of the block.
-        wire_number: Number of the block in packet headers, shifted by the bits of the symbol id.
+        wire_number: Number of the block as packet headers contain it: modulo 2^24, and shifted
+            left by the 8 bits of the symbol id.
         first_label: Position of its first label in the order of labels.
         started_s: Time at which the block began.
         size: Block size N.
         sources: The source symbols.
         parity: The parity symbols that have been computed.
         sent: Number of packets sent, including late parity.
-        judged: Number of these packets that have arrived or are considered lost.
+        judged: Number of these packets that have arrived or are considered lost by now.
         judged_lost: Bit e is set if symbol e is considered lost.
         complete: The receiver has enough symbols.
-        known: Bit e is set for a source symbol that a short block does not have. It consists of
-            zeros, which both ends know.
+        known: Bit e is set if a short block lacks source symbol e. Both ends replace it by zeros.
     """
 
     number: int
@@ -92,7 +93,7 @@ class SentBlock:
 def forget_older(blocks: dict[int, SentBlock], oldest_s: float) -> None:
     """Remove the blocks that began before ``oldest_s``, and the oldest ones if there are too many.
 
-    The newest block must be younger than that.
+    At least one block must have begun at ``oldest_s`` or later.
     """
     while (first := next(iter(blocks.values()))).started_s < oldest_s or len(blocks) > _MAX_BLOCKS:
         del blocks[first.number]
@@ -121,7 +122,7 @@ class Arrived:
         self._bits = np.unpackbits(packed, bitorder="little").view(np.bool_)
 
     def has(self, packets: Packets) -> NDArray[np.bool_]:
-        """Return a mask of the packets that have arrived."""
+        """Return a mask of the packets that have arrived: bool of shape (packets,)."""
         rows = packets[:, _BLOCK] - self._first_row_block
         positions = rows * _BITMAP_BITS + packets[:, _SYMBOL]
         return self._bits.take(positions.astype(np.int64), mode="clip")
@@ -133,10 +134,12 @@ def _no_packets() -> Packets:
 
 @dataclass(slots=True)
 class _Path:
-    """The packets of all paths with the same planned delay.
+    """The packets in transit of all paths with the same planned delay.
+
+    An *additional delay* is the time by which a packet exceeds the planned one.
 
     Attributes:
-        delay_s: The planned delay.
+        delay_s: The planned delay, in seconds.
         waiting: Packets in transit.
         lost: Packets that were recently considered lost.
         largest_delays_s: The two largest additional delays in the current window.
@@ -156,7 +159,7 @@ class _Path:
         return sent_s + (1 + JITTER) * self.delay_s
 
     def add_delay(self, delay_s: float) -> None:
-        """Add the additional delay of a packet."""
+        """Update the largest additional delays by that of a packet."""
         largest_s, second_s = self.largest_delays_s
         if delay_s > largest_s:
             self.largest_delays_s = (delay_s, largest_s)
@@ -180,8 +183,8 @@ class PathDeadlines:
     Args:
         delay_of_label: Planned delay of the path of each of the 65,536 labels, in seconds; None if
             no delays are planned.
-        most_s: Maximum additional delay that is allowed. Without a plan, it is also allowed for
-            this time at first.
+        most_s: Maximum additional delay that is allowed, in seconds. Without a plan, all packets
+            are allowed this delay for the first ``most_s`` after the first report.
 
     >>> deadlines = PathDeadlines([0.01] * 32768 + [0.03] * 32768, most_s=0.2)
     >>> for symbol, label in enumerate((0, 40000, 1, 2)):
@@ -215,12 +218,12 @@ class PathDeadlines:
         self._new = array("d")
 
     def add(self, *packet: float) -> None:
-        """Add a packet that leaves now, as time, block, symbol and label."""
+        """Add a packet that is sent now, as time (seconds), block, symbol and label."""
         self._new.extend(packet)
         self._limit_new_packets()
 
     def add_many(self, packets: Packets) -> None:
-        """Add packets that leave now."""
+        """Add packets that are sent now."""
         self._new.frombytes(packets.tobytes())
         self._limit_new_packets()
 
@@ -247,13 +250,14 @@ class PathDeadlines:
             path.waiting = np.concatenate((path.waiting, path_packets))[-_MAX_WAITING:]
 
     def known(self, arrived: Arrived, newest_s: float, now_s: float) -> Packets:
-        """Return the packets that have arrived or are overdue, in the order of sending.
+        """Return the packets that must have arrived by now, in the order of sending.
 
-        They are removed from the packets in transit. The cost grows with their number.
+        Packets among them that have not arrived are considered lost. All are removed from the
+        packets in transit. The time grows with their number.
 
         Args:
             arrived: The packets of the latest report.
-            newest_s: Time at which the newest packet that has arrived was sent.
+            newest_s: Time at which the newest packet of those that have arrived was sent.
             now_s: Time at the sender.
         """
         if self._first_s == -math.inf:
@@ -284,9 +288,11 @@ class PathDeadlines:
         return packets
 
     def _heard_until_s(self, arrived: Arrived, newest_s: float) -> float:
-        """Return the time until which packets that were due should have arrived.
+        """Return the time up to which all packets that were due should have arrived.
 
-        It is the latest time at which a packet has arrived, if each arrived as early as possible.
+        It is the time when the latest packet arrived. With several paths, it is assumed that each
+        packet arrived as early as its path permits. With one path, jitter does not change the
+        order of packets, and is ignored.
         """
         if len(self._paths) == 1:
             (path,) = self._paths.values()
@@ -299,7 +305,11 @@ class PathDeadlines:
         return heard_s
 
     def _learn_delays(self, path: _Path, arrived: Arrived) -> None:
-        """Observe the delays of packets that the previous report should have contained."""
+        """Observe the additional delays of packets that have arrived later than planned.
+
+        These are overdue packets that this report contains and the previous one did not, and
+        packets that were considered lost.
+        """
         delays_s = self._heard_s - path.due_s(path.waiting[:, _SENT])
         overdue = path.waiting[: _first_true(delays_s <= 0)]
         newly_arrived = np.flatnonzero(arrived.has(overdue) & ~self._reported.has(overdue))

@@ -89,7 +89,7 @@ class PlayoutMoved(NamedTuple):
     """Playback is delayed, because several blocks in a row were complete but too late.
 
     Attributes:
-        later_s: The additional delay.
+        later_s: The additional delay, in seconds.
         at_s: Time of the event.
     """
 
@@ -118,7 +118,7 @@ class OpenBlock:
         symbols: The symbols that have arrived; empty when the block is complete.
         bitmap: Bit e is set if symbol e has arrived.
         complete: M symbols have arrived.
-        spoilt: Bit i is set if source packet i was decoded and could not be read.
+        spoilt: Bit i is set if source packet i was decoded, but its content is invalid.
     """
 
     number: int
@@ -137,11 +137,13 @@ class ReceiverParameters:
     Attributes:
         source_packets: M, the number of source packets per block.
         symbol_bytes: Length of a symbol.
-        playback_s: A block is closed this long after its first packet was sent.
-        report_interval_s: Time from one loss report to the next.
+        playback_s: Time from the sending of a block's first packet until the block is closed, in
+            seconds.
+        report_interval_s: Time from one loss report to the next, in seconds.
         report_packets: Number of packets after which a report is sent sooner.
-        urgent_s: Time to the next report if the packets sent of a block cannot repair it.
-        stream_id: The stream.
+        urgent_s: Time to the next report if more packets of a block are lost than its parity can
+            repair, in seconds.
+        stream_id: Number of the stream.
         key: The sender's key, at least 16 bytes. Packets without its seal are rejected, and reports
             are sealed with it. None for no key.
 

@@ -462,7 +462,7 @@ class StreamSender:
         self._next_label += block.size
         self._blocks[number] = block
         self._filling = block
-        # Blocks are needed until their deadline, and two block times more for reports under way.
+        # Blocks are needed until their deadline, and two block times more for reports in transit.
         kept_s = self.parameters.playback_s + 2 * self._m * self._interval
         forget_older(self._blocks, due_s - kept_s)
         return block

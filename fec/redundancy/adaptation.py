@@ -225,7 +225,7 @@ class BlockSizeController:
 
     Losses while a queue has built up, at a rate far above that of TCP, do not raise N. N returns
     to its value before the congestion (``CongestionBreaker``), and no late parity is sent, until
-    the congestion is over.
+    the congestion has ended.
 
     Attributes:
         of_bursts: N that answers the present bursts of losses, or 0 if there are none. It may be
@@ -244,7 +244,7 @@ class BlockSizeController:
             parameters: The parameters.
             policy: Maps a loss to N.
             of_bursts: Maps a channel with bursts to the N that answers them. None if bursts need
-                no answer of their own.
+                no separate answer.
         """
         self._parameters = parameters
         self._policy = policy

@@ -38,9 +38,10 @@ from fec.redundancy.labels import LABELS, WEYL_MULTIPLIER, LabelRule, label_tabl
 
 #: Half-open range [start, stop) of labels.
 Interval = tuple[int, int]
-#: N of an order in which nothing arrives, if a number is required.
+#: Stands for an infinite block size where an integer is required: no packet arrives.
 UNBOUNDED = 1 << 40
-#: Packets of the longest block that is computed; codes have at most 56,403 source packets.
+#: Largest block size that is computed. It exceeds that of all codes, which have at most 56,403 source
+#: packets per block.
 LONGEST = 10**9
 
 
@@ -148,7 +149,8 @@ def block_size_of_order(
 ) -> int | None:
     """Return ``stratified_block_size``, or None if no label of the order is outside the intervals.
 
-    An order of slots does not use all labels.
+    This can happen although other labels exist: an order of slots (``LabelRule``) does not use all
+    labels.
     """
     _check_source_packets(source_packets)
     return _worst_window(tuple((start, stop) for start, stop in intervals), source_packets, rule)
@@ -203,8 +205,9 @@ def window_share_error(
 ) -> float:
     """Return the largest error of a loss that is measured over ``window`` packets.
 
-    It is the largest difference between the intervals' share of so many consecutive labels and
-    their share of all labels, over all offsets of the order.
+    It is the largest difference, over all offsets of the order, between the share of ``window``
+    consecutive labels that lie in the intervals, and the share of all labels that do. For an order
+    that does not use all labels, it is an upper bound.
 
     Args:
         intervals: Half-open label ranges that a failed link carries.
@@ -240,10 +243,10 @@ def stratified_window_for(
 ) -> int:
     """Return the number of packets after which a stratified loss is known to a precision.
 
-    It is the smallest W such that *every* window of W or more packets gives the intervals' share
-    within ``precision``. The search is exact. It begins with a window above which the excess over
-    the whole label space bounds the error, and goes down. It skips windows that cannot be the last
-    bad one: one packet more or less changes the excess by at most one.
+    It is the smallest W such that *every* window of W or more consecutive packets measures the loss
+    within ``precision``. The search is exact. It begins with a window that is certainly long
+    enough, and goes down to the first window that is too short. It skips windows that cannot be too
+    short, because one packet more or less changes the number of excess losses by at most one.
 
     Args:
         intervals: Half-open label ranges that a failed link carries.
@@ -269,8 +272,8 @@ def stratified_window_for(
 def binomial_window_for(loss: float | Fraction, precision: float, confidence: float = 0.99) -> int:
     """Return the number of packets after which an independent loss is known to a precision.
 
-    This is the normal approximation. If the loss is near 0 or 1, it is the number of packets that
-    show a deviation of ``precision`` at all.
+    This is the normal approximation. If the loss is near 0 or 1, it is the number of packets of
+    which at least one is lost, with this confidence, if the loss is ``precision``.
 
     Args:
         loss: The loss, 0 to 1.
@@ -336,7 +339,7 @@ def _check_source_packets(source_packets: int) -> None:
 
 
 def _checked_loss(source_packets: int, loss: float | Fraction | str) -> Fraction:
-    """Return the loss as an exact fraction, after checking both values."""
+    """Check both values, and return the loss as an exact fraction."""
     _check_source_packets(source_packets)
     p = as_fraction(loss, "loss")
     if p < 0:
@@ -363,7 +366,10 @@ def _checked_rate(decoding_error_rate: float | Fraction | str) -> Fraction:
 
 @lru_cache(maxsize=65536)
 def _block_size(m: int, lost: int, sent: int, rate: Fraction) -> int:
-    """Return FEC_p by doubling N and then by bisection: the failure probability falls with N."""
+    """Return FEC_p, by doubling N and then by bisection.
+
+    The failure probability decreases as N grows.
+    """
 
     def suffices(n: int) -> bool:
         return not _fails_too_often(m, n, lost, sent, rate)
@@ -446,7 +452,7 @@ def _on_link(intervals: Sequence[Interval], rule: LabelRule) -> NDArray[np.bool_
 
 
 def _running_excess(lost: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return the losses among the first i packets of a period, less their expected number.
+    """Return, for each i, the losses among the first i packets minus their expected number.
 
     Returns:
         float64 of shape (period,). The excess is periodic.

@@ -17,8 +17,8 @@ It is closed in one of three ways:
   distinguishes them, so explanations by two cables have to be ruled out as well. If a loss
   contradicts the one cable that was left, there may be another failure besides it, or there were
   two other failures from the beginning; both remain possible.
-- A label arrives that was lost before: the failure is over. Closed failures end in the same way,
-  each by itself. A failure with few labels may be over without a label that shows it. If another
+- A label arrives that was lost before: the failure has ended. Closed failures end in the same
+  way, each by itself. A failure with few labels may end without a label that shows it. If another
   failure has begun since and none of its labels was lost, the diagnosis is *uncertain*.
 - No set is left: the losses are *unexplained*. Independent random losses, congestion, and links
   that lose some of their packets are of this kind. If this happens ``_MAX_UNEXPLAINED`` times
@@ -216,7 +216,10 @@ class Diagnoser:
         return not any(self._may_be_over(failure) for failure in self._closed)
 
     def _may_be_over(self, failure: _Failure) -> bool:
-        """Return whether the end of a failure that has labels of its own may have been missed."""
+        """Return whether the end of a failure may have been missed.
+
+        This concerns failures that may lose labels which no other closed failure may lose.
+        """
         if failure.confirmed:
             return False
         covered = self._mask_of(other for other in self._closed if other is not failure)

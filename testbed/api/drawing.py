@@ -22,15 +22,16 @@ from testbed.report.sections import table
 from testbed.report.wording import OUTCOMES, check_words
 from topologies.network import LinkId, Network
 
+# Failed links: links as text or id, or faults.
 Faults = Iterable[str | LinkId | Fault]
-# A load of a link. The load of a link's counters is their number of packets.
+# A load of a link, or the counters of a link, which are drawn as their number of packets.
 Amount = SupportsFloat | LinkCount
 Loads = Mapping[str, Amount] | Mapping[LinkId, Amount]
-# A table in a notebook has at most this number of rows; ``testbed.data_frame`` returns all.
+# Largest number of rows of a table in a notebook; ``testbed.data_frame`` returns all.
 MAX_ROWS = 24
 # A notebook draws a network with more nodes only on request, by ``testbed.draw``.
 MAX_DRAWN = 400
-# A load whose exact text is longer is written as a rounded number.
+# Largest length of the exact text of a load. A longer one is written as a rounded number.
 _MAX_LOAD_CHARACTERS = 7
 
 

@@ -37,12 +37,12 @@ class RorResult(Shown):
 
     @property
     def ror(self) -> float:
-        """The ROR for the order of labels in use; infinite if a link carries the whole flow."""
+        """The ROR for the order of labels in use; infinite if a link carries the complete flow."""
         return math.inf if self.document["ror"] is None else float(self.document["ror"])
 
     @property
     def infinite_links(self) -> tuple[str, ...]:
-        """The links that carry the whole flow, whose failure no code survives."""
+        """The links that carry the complete flow. No code can make up for their failure."""
         return tuple(self.document["infinite_links"])
 
     @property
@@ -114,7 +114,7 @@ def ror(  # noqa: PLR0913 - a keyword for each option of the command
         source: The node where the flow starts; None for a route.
         sink: The node where it ends; None for a route.
         routing: The routing method, as for ``testbed ror --routing``.
-        layers: Only the first layers of capillary routing; None for all.
+        layers: Number of layers of capillary routing that are computed; None for all.
         tolerance: The share of losses that the code tolerates at any time.
         source_packets: Source packets of a block, M.
         decoding_error_rate: How often a block with random labels may fail.
@@ -122,8 +122,8 @@ def ror(  # noqa: PLR0913 - a keyword for each option of the command
         large_blocks: Whether blocks are so large that equation 29 holds.
         code: "any", "reed-solomon" or "raptorq"; a block that is too long for it is refused.
         down: Links whose failure together is described as well, under ``document["failure"]``.
-        failure_duration_s: Duration of a failure, to weigh overlapping failures.
-        failure_interval_s: Mean time between two failures of one link.
+        failure_duration_s: Duration of a failure in seconds, to weight overlapping failures.
+        failure_interval_s: Mean time between two failures of one link, in seconds.
 
     Raises:
         InputError: A name is unknown, or a value is outside its range.
@@ -174,7 +174,7 @@ def demands(  # noqa: PLR0913 - a keyword for each option of the command
     seed: int = 1,
     links: bool = False,
 ) -> DemandsResult:
-    """Route all pairs of a network at once and rate each routing beside the optimum.
+    """Route all pairs of a network at once, and compare each routing with the optimum.
 
     Args:
         network: A network, or anything that ``testbed.network`` takes.

@@ -38,8 +38,10 @@ from topologies.text.shown import Shown
 if TYPE_CHECKING:
     from testbed.stream.plan import StreamPlan
 
-# If there are more switches, only those that ``ends`` names get an additional host.
+# Largest number of switches that all get an additional host by default. If there are more, only
+# those that ``ends`` names get one.
 _MAX_ENDS = 64
+# Names of the options that ``Session.tunnel`` accepts.
 _TUNNEL_OPTIONS = (
     "mode",
     "flush_s",
@@ -149,7 +151,7 @@ class Session(Shown, AbstractContextManager["Session"]):
             "mtu": mtu,
             "shape": shape,
         }
-        # What the network says of each host and switch, by name.
+        # The description of each host and switch by name, from the sandbox process.
         self._nodes: dict[str, Json] = {}
         self._mtu = mtu
         self._process: SandboxProcess = SandboxProcess(task, name, progress)
@@ -594,5 +596,5 @@ class Session(Shown, AbstractContextManager["Session"]):
         return self._nodes[node]
 
 
-# ``testbed.session(...)`` reads like the other functions.
+# The name in lower case, because ``testbed.session(...)`` is called like a function.
 session = Session

@@ -23,11 +23,12 @@ from testbed.results.run_list import list_runs
 from testbed.results.study_store import is_study, load_study
 from topologies import JsonObject
 
+# What messages ask for.
 _HINT = "a run such as results/stream/RUN or its RUN.zip"
 
 
 class DamagedRunWarning(UserWarning):
-    """Says which stored run cannot be read and why."""
+    """A stored run cannot be read. The message says which run, and why."""
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -37,7 +38,7 @@ class StoredResult(RunResult[None, Any]):
     Attributes:
         manifest: What was run, when, with which versions, on which machine.
         measurements: The records of each session of a stream, or the rows of any other run.
-        unfinished: Why the run has no verdict of its own, or None.
+        unfinished: Why the run has no verdict, or None if it has one.
         compared_rows: The rows that ``testbed.compare`` compares.
     """
 

@@ -24,7 +24,8 @@ from topologies import CatalogueEntry, Json, JsonObject, Network, link_fields
 if TYPE_CHECKING:
     import pandas
 
-_TAKEN = (
+# The values that ``data_frame`` accepts, for messages.
+_ACCEPTED_VALUES = (
     "a run, a stored run or its folder, several of them, a comparison, a route, ROR or demands, "
     "a schedule, a traffic, a network, networks, a verdict or counters"
 )
@@ -88,7 +89,7 @@ def _rows_of_path(path: str | PathLike[str]) -> list[Json]:
         return list(load(path).rows)
     listed = runs(path) if Path(path).is_dir() else ()
     if not listed:
-        raise UsageError(f"data_frame: {str(path)!r} is no stored run; give {_TAKEN}")
+        raise UsageError(f"data_frame: {str(path)!r} is no stored run; give {_ACCEPTED_VALUES}")
     return [_run_row(run) for run in listed]
 
 
@@ -108,7 +109,7 @@ def _rows_of_collection(result: object) -> list[Json]:
             for number, entry in enumerate(entries):
                 rows += [{"result": number, **row} for row in entry.rows]
             return rows
-    raise UsageError(f"data_frame: a {type(result).__name__} has no table; give {_TAKEN}")
+    raise UsageError(f"data_frame: a {type(result).__name__} has no table; give {_ACCEPTED_VALUES}")
 
 
 def _load_row(route: SplitRoute, index: int) -> Json:

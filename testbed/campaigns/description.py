@@ -24,7 +24,9 @@ _MAX_RANGE = 1_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A claim about the mean ROR of two methods, over the rows in which both are finite.
+    """A claim about the mean ROR of two methods, over the rows in which both RORs are finite.
+
+    ROR is the redundancy overall requirement of a route (``fec.redundancy.ror``).
 
     Attributes:
         method: Name of the method.
@@ -49,13 +51,14 @@ class Campaign:
             of the seeds and frames.
         methods: Names of the routing methods.
         seeds: The seeds.
-        frames: The frames of networks that change over time.
+        frames: Numbers of the frames (moments) of networks that change over time.
         pairs: The end points, or the number of random pairs for each network and seed.
-        minimum_paths: Random pairs have at least so many edge-disjoint paths.
+        minimum_paths: Minimum number of edge-disjoint paths between the nodes of a random pair.
         tolerances: Fractions of lost packets that a block tolerates.
         m: Numbers of source packets per block.
-        der: Decoding error rates.
-        large_blocks: Whether ROR is computed for large blocks (equation 29).
+        der: Decoding error rates: the accepted probabilities that a block cannot be decoded.
+        large_blocks: Whether ROR is computed by the equation for large blocks (Gabrielyan 2007,
+            eq. 29). Both values are possible: then each row is computed by both equations.
         claims: The claims that are judged.
     """
 
@@ -87,7 +90,7 @@ class Unit:
         index: Number of the unit in the campaign.
         network: Name or file of the network.
         seed: Seed of the random pair.
-        frame: The frame of a network that changes over time.
+        frame: Number of the frame (moment) of a network that changes over time.
         pair: The end points. None: a random pair.
         draw: Number of the random pair in the sequence of the seed.
     """
@@ -104,8 +107,8 @@ def parse_campaign(document: object, where: str) -> Campaign:
     """Return the campaign that a document describes.
 
     Args:
-        document: The document.
-        where: How errors begin.
+        document: The content of a TOML or JSON file, or the keys that a program gives.
+        where: Name of the document, with which messages of errors begin.
 
     Raises:
         InputError: The document is not a table, a key is unknown or missing, a value is not
@@ -173,7 +176,7 @@ def units(campaign: Campaign) -> tuple[Unit, ...]:
 
 
 def _read(key: str, value: object, where: str) -> Any:
-    """Return the value of a key as a field of ``Campaign``.
+    """Check the value of a key, and convert it to the value of the field of ``Campaign``.
 
     Instead of a list, a single entry may be given. In lists of integers, "0-35" stands for all
     numbers of the range.

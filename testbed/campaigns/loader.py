@@ -21,7 +21,7 @@ from topologies import Json, nearest
 class CampaignOptions:
     """Options of a campaign: a file or name, or the keys of a file (docs/howto/campaigns.md).
 
-    The file defines defaults and bounds of the keys.
+    ``testbed.campaigns.description`` defines the defaults and bounds of the keys.
     """
 
     campaign: str | None = option(
@@ -90,7 +90,7 @@ def load_campaign(name: str) -> Campaign:
 
 
 def shipped_campaigns() -> dict[str, str]:
-    """Return the text of each campaign that is part of the testbed by its name, sorted."""
+    """Return the TOML texts of the campaigns that are part of the testbed, by name and sorted."""
     folder = files("testbed.campaigns").joinpath("shipped")
     texts = {}
     for entry in folder.iterdir():

@@ -19,12 +19,13 @@ from testbed.routing.redundancy.route_ror import ror_by_tolerance
 from topologies import JsonObject, Network, NoPathError, load_network
 
 Row = JsonObject
-# After so many random pairs, the network is taken to have no suitable ones.
+# Number of random pairs that are tried. If too few of them are suitable, there is no pair.
 MAX_DRAWS = 10_000
 
 # Name and type of each column. ``ror`` is None if it is infinite. ``ror_of_others`` omits the links
-# that carry the complete flow, as eq. 23 is printed. ``state`` is "ok", "no path" (then all figures
-# are None) or "no pair" (no random pair was found).
+# that carry the complete flow, as eq. 23 is printed. ``infinite_links`` counts these links.
+# ``state`` is "ok", "no path" or "no pair" (no random pair was found). Without a route, the columns
+# of ROR, links and load are None.
 COLUMNS = {
     "unit": int,
     "network": str,
@@ -90,7 +91,7 @@ def drawn_pair(
         minimum_paths: Pairs with fewer edge-disjoint paths are skipped.
 
     Returns:
-        None if ten thousand draws did not find enough pairs.
+        None if ``MAX_DRAWS`` random pairs contain too few suitable ones.
 
     Raises:
         InputError: The network has fewer than two nodes.
@@ -123,7 +124,7 @@ def drawn_pair(
 def _method_rows(campaign: Campaign, common: Row, route: SplitRoute | None) -> list[Row]:
     """Return the rows of one method.
 
-    The ROR is that of ``fec.redundancy.ror.ror``, with the sums in floats.
+    The ROR equals that of ``fec.redundancy.ror.ror``, up to rounding: it is a sum of floats.
 
     Args:
         campaign: The campaign.

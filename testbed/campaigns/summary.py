@@ -23,10 +23,11 @@ def summarise(rows: Iterable[Row]) -> list[JsonObject]:
     """Return one row for each method, tolerance, m, der and equation: counts and mean ROR.
 
     ``mean_ror`` is the mean over the rows of this method in which ROR is finite. Methods with
-    different rows cannot be compared by it. ``mean_ror_of_common_rows`` is the mean over the
-    ``common_rows``: the flows for which every method is finite, without methods that never are.
-    ``mean_ror_of_others`` is the mean over all routed rows without the links that carry the whole
-    flow (Gabrielyan 2007, eq. 23 as printed), if the route has other links.
+    different rows cannot be compared by it. ``mean_ror_of_common_rows`` is the mean over the units
+    in which all methods have a finite ROR; ``common_rows`` counts them. Methods whose ROR is
+    infinite in all units are ignored there. ``mean_ror_of_others`` is the mean of
+    ``ror_of_others``, which omits the links that carry the complete flow (Gabrielyan 2007, eq. 23
+    as printed), over the routes that have other links.
     """
     rows = list(rows)
     rows_by_code = grouped(rows, _GROUP[1:])
@@ -60,7 +61,10 @@ def summarise(rows: Iterable[Row]) -> list[JsonObject]:
 
 
 def _common_units(rows: Sequence[Row]) -> set[int]:
-    """Return the units in which every method is finite that is finite in any of these rows."""
+    """Return the units in which all methods have a finite ROR.
+
+    Methods that have a finite ROR in none of these rows are ignored.
+    """
     units_by_method: dict[str, set[int]] = {}
     for row in rows:
         if row["ror"] is not None:
@@ -71,15 +75,15 @@ def _common_units(rows: Sequence[Row]) -> set[int]:
 
 
 def _has_other_links(row: Row) -> bool:
-    """Return whether the route has links that do not carry the whole flow."""
+    """Return whether the route has links that do not carry the complete flow."""
     loaded = row.get("loaded_links")
     return loaded is None or row["infinite_links"] < loaded
 
 
 def judge_claims(campaign: Campaign, rows: Sequence[Row]) -> Verdict:
-    """Return the verdict of a campaign: that there are routes, and one check for each claim.
+    """Return the verdict of a campaign: whether any route was found, and a check of each claim.
 
-    If rows are missing or duplicated, the first check cannot tell.
+    If rows are missing or duplicated, the first check cannot tell (``Check.unsure``).
     """
     routed = 0
     rows_of_route: Counter[tuple[int, str]] = Counter()

@@ -47,6 +47,7 @@ def _example() -> Campaign:
     )
 
 
+#: The function of the library that builds the plan of a campaign from its options.
 campaign_plan = planner(
     "campaign_plan",
     "Make the plan of a campaign: ROR over many networks, methods and tolerances.",
@@ -54,6 +55,7 @@ campaign_plan = planner(
     build_campaign,
     Campaign,
 )
+# The workload, as the registry of workloads lists it.
 CAMPAIGN = Workload(
     name="campaign",
     plan=Campaign,

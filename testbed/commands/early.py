@@ -35,7 +35,10 @@ def open_closed() -> None:
 
 
 def exit_interrupted_early(_number: int, _frame: FrameType | None) -> None:
-    """Handle SIGINT until ``testbed.cli.main`` does; nothing needs a clean-up yet."""
+    """Print one line, and end the process with exit code 130, on SIGINT during the imports.
+
+    ``testbed.cli.main`` installs another handler. Before it, nothing needs a clean-up.
+    """
     os.write(2, b"testbed: interrupted\n")
     os._exit(130)
 

@@ -100,7 +100,7 @@ class Heartbeat:
             self._write(_ERASE)
 
     def _write(self, text: str) -> None:
-        # The terminal may be closed; the command goes on.
+        # The terminal may be closed; the command continues.
         with contextlib.suppress(OSError, ValueError):
             self._terminal.write(Styled(text))
             self._terminal.flush()

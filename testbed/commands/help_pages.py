@@ -70,7 +70,7 @@ def help_text(parser: argparse.ArgumentParser, example: str | None) -> str:
 
 
 def _sections(parser: argparse.ArgumentParser) -> list[Section]:
-    """Return the sections of a help page, without the groups that have a page of their own."""
+    """Return the sections of a help page, without the groups that have a separate page."""
     subjects = list(by_subject(parser._optionals._group_actions))
     has_headings = any(heading in GROUPS for heading, _ in subjects)
     last_heading = "other options" if has_headings else "options"

@@ -23,12 +23,13 @@ CLEAN_UP_S = 8.0
 # Delay after which a dropped Ctrl-C is sent again. By then the callback has usually ended; if not,
 # it drops the signal again.
 AGAIN_S = 0.02
-# Monotonic times in seconds of the interrupts; the first entry stands for none.
+# Times of the interrupts (monotonic, seconds). The first entry is not an interrupt: it lies so far
+# back that the first Ctrl-C is accepted.
 _INTERRUPTED_AT = [-CLEAN_UP_S]
 
 
 def install_interrupt_handler() -> None:
-    """Let Ctrl-C raise KeyboardInterrupt, unless SIGINT has a handler of someone else."""
+    """Let Ctrl-C raise KeyboardInterrupt, unless the program has another handler of SIGINT."""
     if signal.getsignal(signal.SIGINT) in (signal.default_int_handler, exit_interrupted_early):
         signal.signal(signal.SIGINT, _interrupt_once)
         sys.unraisablehook = _handle_dropped
@@ -37,10 +38,10 @@ def install_interrupt_handler() -> None:
 def exit_interrupted(code: int) -> NoReturn:
     """End the process with this code, and print nothing more.
 
-    Call this after Ctrl-C or an unforeseen error. A normal exit has two faults here. Python kills
-    the process by SIGINT if the signal arrived once while code in a string ran (such as the
-    definition of a named tuple), even if it was handled. And libraries print errors about objects
-    that they cannot clean up.
+    Call this after Ctrl-C or an unforeseen error. A normal exit would have two faults. First, if
+    SIGINT arrived while Python executed code in a string (such as the definition of a named tuple),
+    Python kills the process by SIGINT at its end, even if the signal was handled. Second, libraries
+    print errors about objects that they cannot clean up.
     """
     sys.unraisablehook = lambda _: None
     # The reader of stdout may have ended.
@@ -65,8 +66,8 @@ def _interrupt_once(_number: int, _frame: object) -> None:
 def _handle_dropped(unraisable: sys.UnraisableHookArgs) -> None:
     """Handle an exception that Python has dropped.
 
-    Before any Ctrl-C it is reported as usual. Afterwards it is a consequence of the Ctrl-C and not
-    reported; if it is the Ctrl-C itself, the signal is sent again.
+    Before the first Ctrl-C, it is reported as usual. Afterwards it is a consequence of the Ctrl-C,
+    and is not reported. If it is the KeyboardInterrupt of the Ctrl-C, the signal is sent again.
     """
     if len(_INTERRUPTED_AT) == 1:
         sys.__unraisablehook__(unraisable)

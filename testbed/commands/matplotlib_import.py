@@ -1,7 +1,7 @@
 """Imports matplotlib so that it reads no settings of the current directory or the environment.
 
-Another user may have put a file ``matplotlibrc`` into the directory in which a command is run. Only
-figures of our own are drawn by a command, and they have a style and a backend of their own.
+Another user may have put a file ``matplotlibrc`` into the directory in which a command is run.
+Commands do not need such settings: they choose the style and the backend of all their figures.
 """
 
 import os
@@ -12,7 +12,8 @@ from functools import partial
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 
-# Names a backend. A name that matplotlib does not know is an error at its import.
+# Environment variable with the name of a backend. The import of matplotlib fails if the name is
+# unknown.
 _BACKEND = "MPLBACKEND"
 
 
@@ -30,7 +31,7 @@ class _MatplotlibFinder:
 
 
 def import_matplotlib_elsewhere() -> None:
-    """Let the next import of matplotlib read nothing from the current directory."""
+    """Install an import hook, by which matplotlib reads nothing from the current directory."""
     sys.meta_path.insert(0, _MatplotlibFinder())  # type: ignore[arg-type]
 
 
@@ -49,7 +50,7 @@ def _load_elsewhere(load: Callable[[ModuleType], None], module: ModuleType) -> N
 
 
 def _open_current_directory() -> int | None:
-    """Return a descriptor of the directory, or None if it cannot be searched any more."""
+    """Return a descriptor of the current directory, or None if it cannot be opened."""
     with suppress(OSError):
         return os.open(".", os.O_PATH | os.O_CLOEXEC)
     return None

@@ -1,4 +1,4 @@
-"""Checks of a suite, each with the reason why it fails."""
+"""Functions that build the checks of a suite, each with the reason why it fails."""
 
 from collections.abc import Callable
 
@@ -22,7 +22,7 @@ def finding(name: str, reason: Callable[[], str | None]) -> Check:
 
 
 def must_raise(kinds: tuple[type[Exception], ...], action: Callable[[], object]) -> str | None:
-    """Return None if an action raises one of these errors, else a text that says what it does."""
+    """Return None if an action raises one of these errors, else a message about what it did."""
     names = " or ".join(kind.__name__ for kind in kinds)
     try:
         action()

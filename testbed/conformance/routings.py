@@ -1,11 +1,11 @@
 """Checks of routings.
 
-- A routing of one flow or of a demand matrix: flow conservation is computed by the independent
-  checker, the certified or multicommodity optimum is a bound, and calls must be repeatable and
-  raise the right errors.
-- A static routing of the interconnect: paths are valid, the next link depends on node and
-  destination alone unless the routing is a relation, and all messages are delivered in spite of
-  cycles of channel dependencies.
+- A routing of one flow or of a demand matrix must conserve flow, and must not claim a smaller
+  maximum load than the proven optimum (the certificate of capillary routing, or the multicommodity
+  optimum). Equal calls must give equal routes, and bad arguments the right errors.
+- A static routing of the interconnect must give valid paths. The next link must depend on node and
+  destination alone, unless the routing is a relation. All messages must be delivered, with NAC if
+  the channel dependencies have a cycle.
 """
 
 import functools
@@ -32,6 +32,7 @@ from testbed.routing.label_split.spraying import spray
 from topologies import JsonObject, LinkId, Network, NoPathError, TopologyError, load_network
 from topologies.routing_tables import Builder, find_relation, static_routing
 
+# Name of a check.
 OUT_OF_REACH = "a sink out of reach is a NoPathError"
 Routing = Callable[[Network, str, str], SplitRoute]
 Paths = Mapping[tuple[str, str], tuple[LinkId, ...]]
@@ -57,9 +58,10 @@ NETWORKS = (
     "fat-tree:2,3",
     "swiss-t1:allocation=1-1-1-1-1-1-1-1",
 )
-# Names that the router simulator has for routings with another name in the registry.
+# Registry name of a routing -> its name in the router simulator, if the two differ.
 _SIMULATORS_NAME = {"dimension-order": "dor"}
-# Labels are a finite number, so the load of a link may differ so much from that of the route.
+# Largest accepted difference between the load of a link by label intervals and its load by the
+# route. There are finitely many labels, so the intervals are rounded.
 _MAX_LABEL_ERROR = 0.01
 
 
@@ -131,7 +133,10 @@ def _apply(
 
 
 def _unsound(route: SplitRoute) -> str | None:
-    """Return what is wrong with the flow, which is computed from the loads alone."""
+    """Return how the loads of the links violate flow conservation, or None.
+
+    The check uses the loads alone, not the routing's statements about them.
+    """
     if not all(isinstance(load, (Fraction, int)) for load in route.loads):
         return "loads must be Fractions"
     if any(not 0 <= load <= 1 for load in route.loads):
@@ -158,7 +163,7 @@ def _unsound(route: SplitRoute) -> str | None:
 
 
 def _unsprayable(route: SplitRoute) -> str | None:
-    """Return what is wrong with the label intervals of the route."""
+    """Return how the label intervals of the route contradict its loads, or None."""
     split = spray(route)
     error = max(abs(float(split.load(i)) - float(load)) for i, load in enumerate(route.loads))
     if error <= _MAX_LABEL_ERROR:
@@ -175,9 +180,9 @@ def _differs(
 
 
 def _too_good(route: SplitRoute) -> str | None:
-    """Return why the most loaded link carries too little to be true.
+    """Return a message if the maximum load is below the proven minimum, else None.
 
-    The first layer of capillary routing is the minimum, which its certificate proves.
+    The first layer of capillary routing minimises the maximum load, and its certificate proves it.
     """
     minimum = max(capillary_route(route.network, route.source, route.sink).utilisations)
     largest = max(route.utilisations)
@@ -193,7 +198,7 @@ def _violation(make: Callable[[], RoutedDemands]) -> str | None:
 
 
 def _better_than_proved(make: Callable[[], RoutedDemands]) -> str | None:
-    """Return why the most loaded link carries too little to be true."""
+    """Return a message if the maximum load is below that of the proven optimum, else None."""
     routed = make()
     bound = checked(optimal_demands(routed.matrix)).bound
     largest = checked(routed).utilisation
@@ -304,7 +309,7 @@ def _broken_path(network: Network, paths: Paths) -> str | None:
 
 
 def _forked(paths: Paths) -> str | None:
-    """Return where a node has two next links to a destination.
+    """Return a message if a node has two next links to a destination, else None.
 
     The tables of the router simulator have one next link for each router and destination.
     """
@@ -328,13 +333,15 @@ def dependency_cycle(paths: Paths) -> bool:
 
 
 def _undelivered(network: Network, name: str, paths: Paths, may_deadlock: bool) -> str | None:
-    """Return whether the router simulator does not deliver a burst of messages between all pairs.
+    """Return why the router simulator does not deliver messages between all pairs, or None.
+
+    The messages are injected in a burst.
 
     Args:
         network: The network.
         name: Name of the routing.
         paths: The path of each pair.
-        may_deadlock: Whether NAC is used against deadlocks.
+        may_deadlock: Whether packets that wait can deadlock. Then the simulation uses NAC.
     """
     hosts = {host.id: i for i, host in enumerate(network.hosts)}
     pairs = list(paths) * 2

@@ -1,7 +1,7 @@
 """Checks of schedulers.
 
-A schedule must pass the independent checker, must not claim more than is true about its length,
-must be repeatable, and must be found within the time limit.
+A schedule must pass the independent checker, its claims about its length must be true, it must be
+found within the time limit, and the same seed must give the same schedule.
 """
 
 import random

@@ -98,7 +98,7 @@ def _suite_checks(group: str, name: str, plugin: Any) -> list[Check]:
     """Return the checks of a plug-in.
 
     Args:
-        group: The group without the name of the package before it.
+        group: The group without the prefix ``testbed.``.
         name: Name of the plug-in.
         plugin: The plug-in.
     """
@@ -130,8 +130,8 @@ def _with_parameter(make: Callable[[str], Any], text: str) -> Any:
 
     Args:
         make: Returns the routing for the text of a parameter.
-        text: The parameter. It may be a placeholder, as in ``capillary:K``. Then usual numbers are
-            tried.
+        text: The parameter. If the routing refuses it, some usual numbers are tried, because it
+            may be a placeholder, as in ``capillary:K``.
     """
     for number in (text, "2", "0.05", "1.2"):
         try:
@@ -145,7 +145,8 @@ def _with_parameter(make: Callable[[str], Any], text: str) -> Any:
 SIZES = ((1, 64), (5, 64), (40, 256), (100, 1024))
 # Number of random sets of symbols for each size.
 _DRAWS = 8
-# How many more symbols than its excess a code may need: decoding may fail with a small probability.
+# Number of symbols that decoding may need beyond the source symbols and the excess that the code
+# declares. With fewer, decoding may fail with a small probability.
 _SPARE = 3
 
 
@@ -185,20 +186,20 @@ def _undescribed(make: Callable[[], BlockCode]) -> str | None:
 
 
 def _block(symbols: int, size: int) -> bytes:
-    """Return the bytes of a block, the same for each size."""
+    """Return pseudorandom bytes of a block, which depend only on its length in bytes."""
     return random.Random(symbols * size).randbytes(symbols * size)
 
 
 def _not_decoded(
     make: Callable[[], BlockCode], symbols: int, size: int, draws: Sequence[Sequence[int]]
 ) -> str | None:
-    """Return why a block cannot be decoded from one of several sets of symbols, or None.
+    """Return why a block cannot be decoded from at least one of these sets of symbols, or None.
 
     Args:
         make: Creates the code.
         symbols: Number of source symbols.
         size: Bytes of a symbol.
-        draws: Numbers of the symbols of each set.
+        draws: The sets. Each is a sequence of symbol numbers; source symbols have the first ones.
     """
     code = make()
     block = _block(symbols, size)
@@ -234,7 +235,7 @@ def _random_not_decoded(make: Callable[[], BlockCode], symbols: int, size: int) 
 
 
 def _too_early(make: Callable[[], BlockCode], symbols: int, size: int) -> str | None:
-    """Return whether a block is decoded from too few symbols."""
+    """Return a message if a block is decoded from too few symbols, else None."""
     code = make()
     encoder = code.encoder(_block(symbols, size), size)
     decoder = code.decoder(symbols, size)
@@ -247,8 +248,11 @@ def _too_early(make: Callable[[], BlockCode], symbols: int, size: int) -> str | 
 def schedule_format_checks(write: ScheduleFormat) -> list[Check]:
     """Return the checks of a format of schedules.
 
-    An exchange between all nodes must be written. Transfers without end points must be written or
-    refused by an InputError.
+    The schedule of an all-to-all exchange must be written. A schedule of transfers without end
+    points must be written too, or refused by an InputError.
+
+    Args:
+        write: The plug-in, which returns the content of a file and more values for the document.
     """
     traffic = all_to_all(load_network("crossbar:4"))
     schedule = schedule_by_name(traffic, "liquid")
@@ -346,8 +350,8 @@ def traffic_format_checks(name: str, traffic_format: TrafficFormat) -> list[Chec
 def family_checks(entry: CatalogueEntry) -> list[Check]:
     """Return the checks of a family of networks.
 
-    The network with the default parameters is checked, or the one of the family's pattern if a
-    parameter has no default.
+    The checked network has the default parameters. If a parameter has no default, it is the example
+    network of the family (``entry.pattern``).
     """
     has_defaults = all(parameter.default is not None for parameter in entry.parameters)
     name = entry.name if has_defaults else entry.pattern
@@ -386,7 +390,7 @@ def family_checks(entry: CatalogueEntry) -> list[Check]:
 
 
 def _dangling(make: Callable[[], Network]) -> str | None:
-    """Return a link whose end is not a node of the network, or None."""
+    """Return a message about a link whose end is not a node of the network, or None."""
     network = make()
     nodes = {node.id for node in network.nodes}
     for link in network.links:
@@ -476,7 +480,7 @@ def _without_document(run: Callable[[], Judgement]) -> str | None:
     return "the document has no verdict"
 
 
-# The suites by the name of their group, without the name of the package before it.
+# The suites by the name of their group, without the prefix ``testbed.``.
 _SUITES: Mapping[str, Callable[[Any], list[Check]]] = {
     "routings": routing_checks,
     "demand_routings": demand_routing_checks,

@@ -1,6 +1,6 @@
 """The options of routers, NAC and FT-DRB, with their bounds, for the command and the library.
 
-Values are in bytes, bits a second and seconds.
+Values are in bytes, bits per second and seconds.
 """
 
 from __future__ import annotations

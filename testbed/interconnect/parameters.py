@@ -215,7 +215,7 @@ class SimulationParameters(RouterOptions):
         return max(1, min(64, self.buffer_bytes // self.ft_drb.ack_bytes))
 
     def packets_per_s(self, fraction: float) -> float:
-        """Return the packets a second of a node that offers this fraction of its link.
+        """Return the packets per second of a node that offers this fraction of its link.
 
         >>> round(SimulationParameters().packets_per_s(1.0))
         122070

@@ -21,15 +21,15 @@ class Experiment:
         parameters: Parameters of routers and links.
         pattern: Name of the messages' destination pattern, or of their file.
         traffic: Document of a traffic file, which replaces the pattern.
-        rate_per_s: Messages a second of every sender.
+        rate_per_s: Messages per second of every sender.
         injection: Name of the injection process.
         burst: Messages per burst.
         in_phase: Whether all senders start at the same moment (periodic and burst).
         faults: Failures in the grammar of testbed/faults/grammar.py.
-        trace: Additional failures from a trace of a machine, whose span is scaled to
-            ``duration_s``.
+        trace: Additional failures from the failure trace of a real machine, whose length is scaled
+            to ``duration_s``.
         trace_permanent: Whether no failure of the trace is repaired.
-        timeline: Number of NAC's events that each row contains.
+        timeline: Largest number of NAC's events that each row contains.
         duration_s: Time during which messages are generated.
         warm_up_s: Messages generated after this time, and before the last twentieth of the
             duration, are measured.
@@ -52,7 +52,7 @@ class Experiment:
 
 
 def load_of(experiment: Experiment) -> float:
-    """Return the fraction of a link that every sender offers."""
+    """Return the load that every sender offers, as a fraction of a link's capacity."""
     return experiment.rate_per_s / experiment.parameters.packets_per_s(1.0)
 
 

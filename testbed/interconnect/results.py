@@ -30,7 +30,8 @@ class BlockedPackets:
     Attributes:
         packets: Number of packets in buffers of the network.
         at_sources: Number of packets at sources.
-        since_tick: Tick since which the first head of a buffer has waited; -1: none waits.
+        since_tick: Tick since which the head of a buffer that has waited longest has waited; -1 if
+            none waits.
         waits: Sorted pairs of links. The head of a buffer behind the first link, or of the output
             buffer in front of it, waits for the second.
     """
@@ -51,8 +52,8 @@ class EngineResult:
         hops: By message: number of routers that it crossed.
         deliveries: Number of arrivals of messages at their hosts, counted when they happened.
         made: Number of messages that had been generated at the end; they have the lowest numbers.
-        held: Numbers of the messages that were in queues and buffers, or on links, at the end. A
-            message that was found twice is listed twice.
+        held: Numbers of the messages that were in queues and buffers, or on links, at the end. If a
+            message is in two of them, which is an error, its number is listed twice.
         stopped: Reason why the run stopped.
         stopped_tick: Tick at which it stopped.
         packet_hops: Number of routers crossed by all messages.
@@ -65,8 +66,8 @@ class EngineResult:
         nac_timeline: Rows (tick, index in NAC_EVENTS, router, input link).
         recovered: Number of packets that took the token of recovery ("disha").
         drb_counters: Number of FT-DRB's events by name.
-        most_entries: Largest number of paths, and of listed cables, of one source of FT-DRB at the
-            end.
+        most_entries: Largest number of paths, and of cables listed as failed, that a source of
+            FT-DRB had at the end, by name.
         trace: Rows (tick, channel, packet) of the first grants.
         escapes: By message: number of escape paths that it was given; empty without FT-DRB.
         diverted: By message: whether its source sent it over intermediate routers.
@@ -98,7 +99,7 @@ class EngineResult:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SimulationResult(EngineResult):
-    """The result of an engine, and the messages that it is about.
+    """The result of an engine, with the messages of the run.
 
     Attributes:
         born: Tick at which each message was generated.
@@ -112,7 +113,7 @@ class SimulationResult(EngineResult):
 
     @property
     def ticks_per_s(self) -> int:
-        """Resolution of the times."""
+        """Number of ticks per second, the resolution of the times."""
         return TICKS_PER_S
 
     @property
@@ -167,7 +168,7 @@ class Summary:
         network_latency_s: Mean latency without the time in the source queue.
         destination_mean_latency_s: Mean over destinations of the mean latency of each destination.
         throughput: Messages delivered within the window over those offered within it.
-        accepted_packets_per_s: Messages delivered within the window, a second.
+        accepted_packets_per_s: Messages delivered within the window, per second.
         measured_messages: Number of messages generated within the window.
     """
 

@@ -1,8 +1,8 @@
 """One run of the interconnect simulator.
 
 ``simulate`` runs messages over a network, with parameters and faults, and returns the history of
-every message. ``run_seed`` runs one seed of a plan and returns a row of figures. It depends only on
-its arguments, so that another process can run it.
+every message. ``run_seed`` runs one seed of a plan, and returns a row of figures. It uses nothing
+but its arguments, so that it can be called in another process.
 
 At the end of a run the head of every buffer waits for one link (``BlockedPackets.waits``), whatever
 the routing and the avoidance of deadlocks. In a deadlock some of these waits form a cycle, which a
@@ -45,20 +45,20 @@ def simulate(
     engine: Callable[[EngineInputs], EngineResult] | None = None,
     recording: Recording | None = None,
 ) -> SimulationResult:
-    """Run until every message is delivered, nothing moves any more, or the time to drain is over.
+    """Run until every message is delivered, nothing moves any more, or a time limit expires.
 
-    The time to drain is ``drain_s`` after the last message.
+    The time limit is ``drain_s`` after the generation of the last message.
 
     Args:
         network: A network, or its tables if they have already been built.
         injections: The messages.
         parameters: Parameters of routers and links.
         faults: Failures of cables.
-        engine: An engine that a test compares with the compiled one (None).
+        engine: Another engine, for tests. None: the compiled one.
         recording: The amount of history to store; None: ``Recording()``.
 
     Raises:
-        InputError: Messages have unknown hosts, come too late or are too long, or ``build_model``
+        InputError: Messages have unknown hosts, begin too late or are too long, or ``build_model``
             refuses the network.
     """
     if isinstance(network, NetworkModel):
@@ -86,7 +86,7 @@ def _run_compiled_engine(inputs: EngineInputs) -> EngineResult:
 
 
 def dead_from_start(faults: Sequence[Fault]) -> frozenset[frozenset[str]]:
-    """Return the cables that fail at 0 and are never repaired.
+    """Return the cables that fail at 0 and are never repaired, as sets of their two ends.
 
     The tables of an adaptive routing do not contain them.
     """
@@ -115,7 +115,7 @@ def _check_dead(
 def _check_messages(
     model: NetworkModel, injections: Injections, parameters: SimulationParameters
 ) -> None:
-    """Check that messages have known hosts, are not too late and fit into packets.
+    """Check that messages have known hosts, do not begin too late, and fit into packets.
 
     Raises:
         InputError: They do not.
@@ -172,7 +172,7 @@ def cycle_of(waits: Iterable[tuple[Waiting, Waiting]]) -> list[Waiting]:
 
 
 def deadlock_cycle(network: Network, run: SimulationResult) -> list[tuple[str, str]]:
-    """Return the ends of the links of a cycle of waits, in order; empty if there is none."""
+    """Return the links of a cycle of waits, as (source, target) in order, or an empty list."""
     return [(network.links[i].source, network.links[i].target) for i in cycle_of(run.stuck.waits)]
 
 
@@ -190,19 +190,20 @@ OF_RUN = (
     "packet_hops",
 )
 
-# Number of moments for which a row says how many packets were in the network.
+# Number of moments at which a row says how many packets were in the network.
 SAMPLES = 80
 
-# Number of events of NAC that are stored for a figure.
+# Largest number of events of NAC that are stored for a figure.
 NAC_DRAWN = 100_000
 
 # The simulator's names of the routings that a network can name.
 _ROUTING_NAMES = {"dimension-order": "dor", "d-mod-k": "d-mod-k", "table": "table"}
 
-# Last moment at which a message of a traffic file may begin. Event keys have room for 21.9 s.
+# Last time at which a message of a traffic file may begin, in seconds. The keys of events can
+# represent times up to 21.9 s.
 _MAX_START_S = 18
 
-# A longer message is likely a mistake in its unit.
+# Largest size of a message, in packets. A larger one is probably a mistake in the unit.
 _MAX_PACKETS_PER_MESSAGE = 1_000_000
 
 
@@ -401,7 +402,7 @@ def _packets_of_frames(
 def _packets_of_messages(
     document: Json, network: Network, parameters: SimulationParameters
 ) -> list[_Packet]:
-    """Return the packets of messages that begin at their own times, or at 0."""
+    """Return the packets of messages that begin at given times, or of transfers, at 0."""
     hosts = {host.id: i for i, host in enumerate(network.hosts)}
     name = "messages" if "messages" in document else "transfers"
     if name not in document:
@@ -461,7 +462,7 @@ def _entry(
 def _packets(
     tick: int, source: int, destination: int, size_bytes: int, parameters: SimulationParameters
 ) -> list[_Packet]:
-    """Return the packets of a message, of which the last may be shorter."""
+    """Return the packets of a message. The last one may be shorter."""
     full_packets, remainder_bytes = divmod(size_bytes, parameters.packet_bytes)
     if full_packets > _MAX_PACKETS_PER_MESSAGE:
         raise InputError(

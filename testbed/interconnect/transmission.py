@@ -38,7 +38,7 @@ class Transmission(NamedTuple):
 
 
 def link_rates(network: Network, parameters: SimulationParameters) -> FloatArray:
-    """Return the rate of every link, in bits a second.
+    """Return the rate of every link, in bits per second.
 
     Raises:
         InputError: The capacity of a link is beyond the rates that the simulator's ticks resolve.
@@ -138,7 +138,7 @@ def build_transmission(
 
 
 def _channel_rates(model: NetworkModel, parameters: SimulationParameters) -> FloatArray:
-    """Return the rate of every channel, in bits a second."""
+    """Return the rate of every channel, in bits per second."""
     rates = link_rates(model.network, parameters)
     if not model.layout.output_buffers:
         return rates

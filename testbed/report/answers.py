@@ -40,7 +40,7 @@ class Table:
         wide: The table is too wide for a terminal, and is shown on pages only.
         most: Largest number of rows on a terminal, or None for all.
         blocks: A terminal prints each row as its first cell, and below it the other cells, each on
-            lines of its own.
+            separate lines.
         data: The table that CSV files contain instead, if cells have more than one value.
     """
 

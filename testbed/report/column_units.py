@@ -12,6 +12,7 @@ from typing import TypeGuard
 
 # Text of a missing value.
 NOTHING = "–"
+# The minus sign of texts, instead of a hyphen.
 MINUS = "−"
 # Ending of a field's name -> (factor, unit), the largest unit first.
 _SCALES: dict[str, tuple[tuple[float, str], ...]] = {
@@ -20,11 +21,12 @@ _SCALES: dict[str, tuple[tuple[float, str], ...]] = {
     "_pps": ((1.0, "packets/s"),),
     "_s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")),
 }
+# Words of field names that are written in capitals.
 _ABBREVIATIONS = ("ROR", "MLU", "DER", "NAC", "FT-DRB", "I/O", "M", "CPU")
 _SPELLING = {word.lower(): word for word in _ABBREVIATIONS} | {"io": "I/O"}
-# Significant digits of a number.
+# Number of significant digits of a value.
 DIGITS = 4
-# Values of a list that a cell shows. The file of points contains all of them.
+# Largest number of values of a list that a cell shows. The file of points contains all values.
 MAX_SHOWN = 4
 
 
@@ -127,7 +129,10 @@ def _listed(texts: list[str]) -> str:
 
 
 def _number(value: float) -> str:
-    """Return a number with four digits, without an exponent between 1e-5 and 1e12."""
+    """Return a number with ``DIGITS`` significant digits, without an exponent from 1e-5 to 1e12.
+
+    Integers have all of their digits.
+    """
     if value == 0:
         return "0"
     if isinstance(value, int) or not math.isfinite(value):
@@ -147,14 +152,14 @@ def trimmed(value: float, digits: int) -> str:
 
 
 def percent(share: float | None, digits: int = 2) -> str:
-    """Return a share as a percentage: 0.125 -> "12.50 %"."""
+    """Return a share as a percentage: 0.125 -> "12.50 %". None becomes ``NOTHING``."""
     if share is None:
         return NOTHING
     return f"{share * 100:.{digits}f} %".replace("-", MINUS)
 
 
 def plain(value: float | None, digits: int = 2) -> str:
-    """Return a number with at most this number of decimals, without trailing zeros."""
+    """Return a number as ``trimmed`` does, with a minus sign. None becomes ``NOTHING``."""
     if value is None:
         return NOTHING
     return trimmed(value, digits).replace("-", MINUS)

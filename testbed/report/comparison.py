@@ -27,9 +27,9 @@ from testbed.report.wording import state_of
 from topologies.files.formats import write_atomically
 from topologies.text.json_types import Json, JsonObject
 
-# A difference below this share of a figure is an error of floating-point arithmetic.
+# A difference below this share of a figure is a rounding error, and counts as 0.
 _ROUNDING = 1e-9
-# Figures in the drawing.
+# Largest number of figures in the drawing.
 MOST_DRAWN = 24
 # A label that is a time stamp or a number does not describe the run.
 _GENERIC_LABEL = re.compile(r"\d{8}T\d{6}Z.*|run \d+")
@@ -170,7 +170,7 @@ class Comparison:
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """A name for each run: its label, or the option values in which it differs."""
+        """A name for each run: its label, or the values of the options that differ."""
         names = []
         for number, run in enumerate(self.runs):
             texts = [_as_label(name, values[number]) for name, values in self.differing.items()]
@@ -265,13 +265,13 @@ class Comparison:
         }
 
     def cells(self) -> list[tuple[str, ...]]:
-        """Return the rows of the table: heading, then the text of each run."""
+        """Return one row per figure: its heading, then the text of each run."""
         return [self.row(name) for name in self.shown_names]
 
     def as_table(self) -> Table:
         """Return the figures of each run, with the difference to the first run in brackets.
 
-        CSV has one number in each cell.
+        As CSV, the table has one number in each cell.
         """
         title = f"compared with {self.labels[0]} (in brackets: the difference)"
         return Table(
@@ -285,7 +285,7 @@ class Comparison:
         )
 
     def _numbers(self) -> Table:
-        """Return the table for CSV, with value, half width and difference in columns of their own.
+        """Return the table for CSV, with value, half width and difference in separate columns.
 
         Columns without a value are left out.
         """
@@ -386,6 +386,7 @@ class Comparison:
         return whole_page(page_head(title), header, tag("main", body), footer)
 
 
+# Columns of the table of runs: heading and CSS class.
 _RUN_HEADS = [
     ("run", ""),
     ("verdict", ""),
@@ -499,7 +500,7 @@ def compare_methods(
         workload: Name of the workload.
         rows: Rows with a field ``method``.
         of: The fields that are compared. Values other than numbers are left out.
-        by: Fields that distinguish several rows of one method.
+        by: Fields whose values distinguish the rows of one method.
 
     Returns:
         The comparison, or None if there are fewer than two methods.
@@ -560,10 +561,11 @@ def _of_checks(checks: Sequence[Check]) -> dict[str, Figure]:
 
 
 def _part_names(checks: Sequence[Check]) -> dict[str, str]:
-    """Return the name of each fault that checks are about: link and kind, as its checks name it.
+    """Return a name for each fault that checks are about, by the identifier of the fault.
 
-    A fault's number differs between runs, because a route decides which links carry the stream. A
-    fault that occurs again is numbered.
+    The name is the link and the kind of the fault, from the name of a check. The number of a fault
+    would not do, because the same fault may have another number in another run. The second fault
+    with the same link and kind gets the number 2.
     """
     names: dict[str, str] = {}
     occurrences: Counter[str] = Counter()
@@ -581,10 +583,10 @@ def _part_names(checks: Sequence[Check]) -> dict[str, str]:
 
 
 def _of_rows(rows: Sequence[Json]) -> dict[str, Figure]:
-    """Return the means of the numeric fields over the rows that differ only in numbers.
+    """Return the mean of each numeric field over the rows, by name.
 
-    If the rows differ in text or truth values, each combination of these has figures of its own,
-    whose names contain the combination. Figures of several rows have a 95 % interval.
+    If the rows differ in texts or truth values, there are separate figures for each combination of
+    these, whose names contain the combination. Figures of several rows have a 95 % interval.
     """
     distinguishing = []
     for name in rows[0] if rows else ():
@@ -624,8 +626,8 @@ def draw_comparison(of: Comparison, runs: str = "runs") -> charts.Figure:
     """Draw a panel for each figure, with a bar for each run and whiskers for the 95 % intervals.
 
     Args:
-        of: The comparison. Figures that at most one run has, or that are 0, are left out if there
-            are others.
+        of: The comparison. Figures that are not 0 in at least two runs are drawn; all, if there
+            are none.
         runs: The noun for the runs in the caption.
     """
     names = []

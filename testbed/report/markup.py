@@ -34,7 +34,7 @@ def lines(text: str) -> Markup:
 
 
 def join(parts: Iterable[object]) -> Markup:
-    """Return the parts in a row, each escaped unless it is markup; lists are flattened."""
+    """Concatenate the parts, each escaped unless it is markup. Lists are flattened."""
     texts = []
     for part in parts:
         text = join(part) if isinstance(part, (list, tuple)) else escape(part)
@@ -43,7 +43,7 @@ def join(parts: Iterable[object]) -> Markup:
 
 
 def tag(name: str, /, *children: object, **attributes: object) -> Markup:
-    """Return an element.
+    """Return an element with its attributes and children, which are escaped unless markup.
 
     A trailing underscore of an attribute's name is dropped, other underscores become dashes. An
     attribute is omitted if its value is None or False, and has no value if it is True. Floats have

@@ -38,7 +38,7 @@ def progress_bar(title: str) -> Iterator[ReportProgress | None]:
 
 @contextlib.contextmanager
 def points_bar(title: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar over points that are measured one by one.
+    """Show a bar that counts the points of a study.
 
     Yields:
         A function that takes the number of completed points and the number of all points.
@@ -66,7 +66,10 @@ def spinner(doing: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _bar(title: str, progress_format: str) -> Iterator[Callable[..., Any] | None]:
-    """Yield rich's ``update`` of one bar, or None in a pipe and on a terminal that cannot draw."""
+    """Show a bar, and yield the function of rich that updates it.
+
+    It is None in a pipe, and on a terminal that cannot draw.
+    """
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield None
         return

@@ -16,7 +16,9 @@ from testbed.report.book import command_of
 from testbed.report.wording import counted
 from topologies.text.json_types import Json
 
+# Headings of the register.
 COLUMNS = ("document", "chapter", "page", "where", "claim", "limit", "shown by", "note")
+# How completely a claim was checked (see ``Row.standing``).
 STANDINGS = ("full", "reduced", "computed", "by-test", "missing")
 # The outcome of a claim is the first of these that any of its checks has.
 OUTCOMES = ("fails", "cannot-tell", "holds", "by-test", "missing")
@@ -67,7 +69,7 @@ class Row:
 
     @property
     def outcome(self) -> str:
-        """The outcome of all checks together.
+        """The first of ``OUTCOMES`` that any of the checks has.
 
         It is ``by-test`` if no study is about the claim, and ``missing`` if there is no evidence.
         """
@@ -188,7 +190,7 @@ def chapter_of(row: Row) -> str:
 
 
 def counts(rows: Iterable[Row]) -> dict[str, int]:
-    """Return the number of claims, in all and by standing and outcome."""
+    """Return the total number of claims, and the number with each standing and outcome."""
     claims = list(rows)
     standings = Counter(row.standing for row in claims)
     outcomes = Counter(row.outcome for row in claims)
@@ -209,7 +211,7 @@ def counts_by_chapter(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
 
 
 def outcome_in_words(row: Row) -> str:
-    """Return the number of checks by outcome, or that a test is the evidence."""
+    """Return a text with the number of checks by outcome, or that a test is the evidence."""
     checks = Counter(shown.outcome for shown in row.shown if shown.study)
     if not checks:
         return row.outcome.replace("-", " ") if row.shown else ""

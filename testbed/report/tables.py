@@ -101,7 +101,7 @@ def _stream_table(part: SessionRun, width: int | None) -> RenderableType:
     session = part.session
     ends = f"{session.source} to {session.sink}"
     details = f"{session.method}, {session.fabric}"
-    # Without a title of its own, a stream is called by its end points.
+    # A stream whose title is not chosen is named by its end points.
     details = f", {details}" if session.title.endswith(ends) else f"  {ends}, {details}"
     heading = Text.assemble((printable(session.title), "bold"))
     heading.append(printable(details))

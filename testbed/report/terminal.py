@@ -17,7 +17,7 @@ from rich.text import Text
 from testbed.model.naming.printable import LAYOUT, Styled, printable
 from testbed.report.answers import Table as ValueTable
 
-# Longest cell that a terminal shows. Pages, CSV, pipes and files have all of it.
+# Longest text of a cell that a terminal shows. Pages, CSV, pipes and files contain the full text.
 MAX_CELL_CHARACTERS = 300
 # Spaces between two columns.
 GAP = 2
@@ -29,7 +29,7 @@ MIN_WORD_WIDTH = 12
 BLOCK_INDENT = 4
 # Width of a console without a terminal: rich requires a number, and no line is longer.
 UNLIMITED = 1_000_000
-# A word may be broken behind an arrow or a comma, if it must be broken.
+# Parts of a word that is too long: it is broken after an arrow, comma, semicolon or slash.
 _PARTS = re.compile(r".+?(?:->|[,;/]|$)")
 
 
@@ -50,7 +50,7 @@ class Terminal(Console):
         return None if self.width == UNLIMITED else self.width
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """Return one cell or one line, with line breaks written out."""
+        """Return the text of a cell or a line, with visible escapes for control characters."""
         return super().render_str(printable(text), **options)
 
     def show(self, part: object) -> None:
@@ -112,7 +112,7 @@ def lay_out(table: ValueTable, width: int | None) -> Group:
     """Return the table as lines, with numbers aligned to the right.
 
     A table that is too wide is made narrower in this order: headings are wrapped between words,
-    the columns named in ``spare`` are left out, text is wrapped between words, long words are
+    the columns named in ``table.spare`` are left out, text is wrapped between words, long words are
     broken, and finally further columns are left out. A line below the table names the columns that
     were left out.
 
@@ -190,7 +190,13 @@ def _short(text: str, width: int | None) -> str:
 
 
 def _fit(columns: Sequence[_Column], spare: Sequence[str], width: int) -> None:
-    """Set the width of each column so that all fit, and leave out columns that do not."""
+    """Set the width of each column so that all fit, and leave out columns that do not fit.
+
+    Args:
+        columns: The columns.
+        spare: Headings of the columns that are left out first.
+        width: Width of the table in characters.
+    """
 
     def excess() -> int:
         return sum(column.width + GAP for column in columns if column.shown) - GAP - width
@@ -231,7 +237,7 @@ def _shrink(columns: Sequence[_Column], min_width: str, excess: int) -> None:
 
 
 def _grow(columns: Sequence[_Column], free: int) -> None:
-    """Give the free characters to columns whose cells or headings are wrapped, from the left."""
+    """Widen the columns whose cells or headings are wrapped by the free characters, from left."""
     for wanted_width in ("with_wrapped_heading", "natural"):
         for column in columns:
             if column.shown:
@@ -305,7 +311,7 @@ def _wrap(text: str, width: int | None) -> list[str]:
 
 
 def _broken(word: str, width: int) -> list[str]:
-    """Split a word that is too long, behind arrows and commas if possible."""
+    """Split a word that is too long, after an arrow or punctuation mark if possible."""
     pieces = [""]
     for part in filter(None, _PARTS.findall(word)):
         if cell_len(pieces[-1] + part) <= width:

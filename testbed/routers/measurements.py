@@ -1,6 +1,6 @@
 """The measurements of a run of software routers, and the cycles of full buffers in them.
 
-The search for cycles has no code in common with NAC's own.
+The search for cycles shares no code with NAC.
 """
 
 import itertools
@@ -21,8 +21,8 @@ class RouterReport:
         log: Messages that arrived.
         snapshot: Contents of its buffers.
         nac: Number of NAC's events by name.
-        frames_dropped: Frames for which a socket had no room. The machine was too slow, not the
-            router.
+        frames_dropped: Number of frames that the kernel dropped because a socket's receive buffer
+            was full. Then the machine is too slow.
     """
 
     log: list[Arrival]
@@ -38,9 +38,9 @@ class RouterRun:
     Attributes:
         made: Number of messages generated.
         reports: One report per router.
-        seconds: Duration of the run.
-        stuck_for_s: Time without any movement when the run was ended with packets in buffers; 0 if
-            it ended by itself.
+        seconds: Duration of the run, in seconds.
+        stuck_for_s: Time from the last movement of a packet to the end of the run, in seconds; 0 if
+            all messages arrived.
     """
 
     made: int

@@ -1,8 +1,8 @@
 """NAC at a software router (Zarza 2011, section 4.2).
 
 NAC detects deadlock-prone situations, throttles injection, identifies cycles and recovers
-gradually. The decisions are those listed in docs/workloads/nac.md. Here routers are processes, and
-frames take the time that they take.
+gradually. docs/workloads/nac.md lists the decisions that the thesis leaves open. Here routers are
+processes, and the times of control packets are real, not modelled.
 """
 
 from collections import Counter
@@ -11,7 +11,7 @@ from testbed.routers.plan import RouterPlan
 from testbed.routers.router import NEVER, Router
 from testbed.routers.wire import Identification, Recovery
 
-# Inputs on the path of an identification packet. A longer path is not followed.
+# Largest number of inputs on the path of an identification packet. Longer paths are given up.
 MAX_CYCLE = 512
 
 # Names of NAC's events in reports.
@@ -31,10 +31,11 @@ class NacRouter(Router):
     """A router that uses NAC.
 
     Attributes:
-        blocked: Blocked inputs, and when each identifies itself again (seconds).
-        reserved: Output -> the input for which the next free slot behind it is reserved (stop_st).
-        withheld: Number of reasons to throttle the host (stop_fw): blocked inputs, and packets in
-            avoidance buffers.
+        blocked: Blocked input -> when it sends its next identification packet (seconds).
+        reserved: Output -> the input for which the next free slot behind it is reserved (the
+            thesis's stop_st).
+        withheld: Number of reasons to throttle the host (the thesis's stop_fw): blocked inputs, and
+            packets in avoidance buffers.
         done: Number of NAC's events by name.
     """
 
@@ -62,9 +63,9 @@ class NacRouter(Router):
             self._receive_recovery(port, message)
 
     def _detect(self) -> None:
-        """Find the inputs that meet conditions 4.1 to 4.3 now, and let them identify themselves.
+        """Find the inputs that meet conditions 4.1 to 4.3 now, and send identification packets.
 
-        An input sends an identification packet when it becomes blocked, and after each retry time.
+        A packet is sent for an input when it becomes blocked, and again after each retry time.
         """
         for port in range(self.ports):
             if not self.is_blocked(port):
@@ -98,8 +99,8 @@ class NacRouter(Router):
     def may_pass(self, port: int, out: int) -> bool:
         """Return whether NAC lets a packet of the input pass to the output.
 
-        A host is throttled while there is a reason, and a slot that is reserved for another input
-        is not used.
+        The host's packets do not pass while the host is throttled (``withheld``). A slot that is
+        reserved for another input is not used.
         """
         if port == self.ports and self.withheld > 0:
             return False
@@ -122,8 +123,8 @@ class NacRouter(Router):
     def _receive_identification(self, port: int, packet: Identification) -> None:
         """Process an identification packet.
 
-        A packet that returns through the output it was sent for has gone round a cycle. Any other
-        is forwarded on every blocked input that requests this output.
+        A packet that arrives at the output for which its origin sent it has gone round a cycle.
+        Other packets are forwarded upstream, through each blocked input that requests this output.
         """
         origin_router, origin = packet.origin
         if origin_router == self.number and packet.out == port:
@@ -168,9 +169,10 @@ class NacRouter(Router):
             self._move(port, packet.path, 0)
 
     def _move(self, port: int, path: tuple[tuple[int, int], ...], position: int) -> None:
-        """Move the head of an input to its avoidance buffer: move(a, d).
+        """Move the head of an input to its avoidance buffer (the thesis's move(a, d)).
 
-        The credit of the slot that it leaves and the recovery signal go up the cable in one frame.
+        One frame carries the credit of the freed slot and the recovery signal to the router
+        upstream.
 
         Args:
             port: The input.

@@ -69,11 +69,11 @@ class RouterPlan(ShortRepr):
         avoidance: How deadlock is avoided.
         slots: Number of packets that each input buffer and each output buffer holds.
         payload_bytes: Size of a message.
-        packet_s: Time for which a packet occupies a link.
-        retry_s: NAC's retry time.
-        stuck_s: If no packet has moved for this time although buffers hold packets, it is a
-            deadlock.
-        limit_s: Longest duration of the run.
+        packet_s: Time for which a packet occupies a link, in seconds.
+        retry_s: NAC's retry time, in seconds.
+        stuck_s: The run ends when no packet has moved for this time, in seconds. If buffers hold
+            packets then, it is a deadlock.
+        limit_s: Longest duration of the run, in seconds.
 
     Raises:
         InputError: A value is invalid: for instance, a path does not follow the cables, or two
@@ -158,9 +158,10 @@ class RouterPlan(ShortRepr):
         return routes
 
     def messages_of(self, router: int) -> list[tuple[float, DataPacket]]:
-        """Return the messages of a router's host, and when each is generated, in order of time.
+        """Return the messages that a router's host sends, in order of time.
 
-        Times are in seconds after the start. Payloads differ from message to message.
+        Each is a pair: when it is generated (seconds after the start), and the message. Successive
+        messages have different payloads.
         """
         messages = []
         for flow in self.flows:
@@ -226,7 +227,7 @@ def ring_plan(
 
 
 def _poisson(messages: int, rate_per_s: float, seed: Sequence[int]) -> tuple[float, ...]:
-    """Return the times of messages at random intervals, in seconds."""
+    """Return the times of a Poisson process, one per message, in seconds."""
     gaps = np.random.default_rng(list(seed)).exponential(1.0 / rate_per_s, messages)
     return tuple(float(time_s) for time_s in np.cumsum(gaps))
 
@@ -244,8 +245,8 @@ _ROUND_2 = (
     ((0, 1), (1, 1), (2, 1), (2, 0), (3, 0), (3, 1), (3, 2)),
     ((4, 1), (3, 1), (3, 2), (2, 2), (1, 2), (1, 1), (1, 0)),
 )
-# Numbers of the dead links -> the paths of both pairs: dimension order, x first, and a detour at
-# the first dead link on the path.
+# Numbers of the dead links -> the paths of both pairs. Paths follow dimension order (x first), with
+# a detour at the first dead link.
 PATHS: dict[tuple[int, ...], Sequence[Sequence[tuple[int, int]]]] = {
     (): _PLAIN,
     (1,): _ROUND_1,
@@ -265,10 +266,10 @@ def two_failures_plan(
     seed: int = 1,
     slots: int = 2,
 ) -> RouterPlan:
-    """Return the plan of two pairs, of which each may have a dead link.
+    """Return the plan of two pairs of hosts, each of which may have a dead link on its path.
 
-    Each pair has a second source, the router before its dead link. With one source alone, the fair
-    arbitration of the routers keeps the channels of the cycle just below full.
+    Each pair has a second source: the router after the first one on the path. With one source
+    alone, the fair arbitration of the routers keeps the channels of the cycle just below full.
 
     Args:
         messages: Number of messages of each of the four sources.

@@ -28,6 +28,7 @@ from testbed.routers.wire import (
     decode,
 )
 
+# The time of an event that does not occur.
 NEVER = float("inf")
 # A message that arrived: source, destination, number, hops, latency from its generation on
 # (seconds, source queue included), and time of arrival (seconds).
@@ -40,12 +41,12 @@ class Snapshot:
 
     Attributes:
         router: Number of the router.
-        inputs: Packets in each input buffer.
-        wants: The port that the head of each input requests; None if there is none, or it is for
-            the host.
-        outputs: Packets in each output buffer.
-        credits: Credits of each port.
-        avoidance: Packets in each avoidance buffer.
+        inputs: Number of packets in each input buffer.
+        wants: The port that the first packet of each input requests; None if the input is empty, or
+            the packet is for the host.
+        outputs: Number of packets in each output buffer.
+        credits: Number of credits of each port.
+        avoidance: Number of packets in each avoidance buffer.
     """
 
     router: int
@@ -57,7 +58,9 @@ class Snapshot:
 
 
 class Router:
-    """A router of a plan. Ports are numbered from 0; port ``ports`` is that of the host.
+    """A router of a plan. Ports are numbered from 0; the port with number ``ports`` is the host's.
+
+    The *head* of a buffer is its first packet.
 
     Attributes:
         plan: The plan.
@@ -67,10 +70,10 @@ class Router:
         routes: (source, destination) -> port.
         inputs: The input buffers; the last one is that of the host.
         outputs: The output buffers.
-        aside: The packet in the avoidance buffer of each input.
+        aside: The packet in the avoidance buffer of each input, or None.
         credits: Free slots of the input buffer at the other end of each cable.
         busy_until: When each cable becomes idle (seconds).
-        turn: The input that each output serves next.
+        turn: The input at which each output begins its round-robin search.
         source_queue: Messages of the host that have not entered the router.
         outgoing: Frames to send, with their ports.
         log: Messages that arrived for the host.
@@ -138,9 +141,9 @@ class Router:
             pass
 
     def next_time_s(self) -> float:
-        """Return when ``advance`` is due even if no frame arrives, in seconds.
+        """Return when the caller must call ``advance`` even if no frame arrives, in seconds.
 
-        This is when a link becomes idle; NEVER if the router waits only for frames.
+        It is the time when a link becomes idle, or NEVER if the router waits only for frames.
         """
         next_s = NEVER
         for port, queue in enumerate(self.outputs):
@@ -165,10 +168,10 @@ class Router:
         return None if packet is None else self._output_for(packet)
 
     def free_slots_behind(self, port: int) -> int:
-        """Return the number of free slots behind the port: cap(c) - size(c).
+        """Return the number of free slots behind the port (the thesis's cap(c) - size(c)).
 
-        These are the slots of the output buffer and, by its credits, those of the input buffer at
-        the other end of the cable.
+        These are the free slots of the output buffer, and those of the input buffer at the other
+        end of the cable, which the credits count.
         """
         return self.slots - len(self.outputs[port]) + self.credits[port]
 
@@ -189,7 +192,7 @@ class Router:
         return port if port < self.ports else None
 
     def _move_once(self) -> bool:
-        """Try every move once, and return whether anything moved."""
+        """Serve each input and output once, and return whether a packet moved."""
         before = self.moves
         local = self.inputs[-1]
         while self.source_queue and len(local) < self.slots:
@@ -202,7 +205,7 @@ class Router:
         return self.moves > before
 
     def _eject(self, port: int) -> None:
-        """Deliver packets for the host, which always has room."""
+        """Deliver the packets at the head of an input that are for the host, which accepts all."""
         queue = self.inputs[port]
         while queue and self._output_for(queue[0]) is None:
             packet = queue.popleft()
@@ -227,7 +230,7 @@ class Router:
                 return
 
     def _switch_from_avoidance(self, out: int) -> bool:
-        """Move a packet from the first avoidance buffer that may pass; return whether one did."""
+        """Move a packet from an avoidance buffer to the output, and return whether one moved."""
         for port in range(self.ports):
             if self.requested_from_avoidance(port) == out and self.may_pass(port, out):
                 self._take_aside(port, out)
@@ -235,7 +238,11 @@ class Router:
         return False
 
     def _switch_from_input(self, out: int) -> bool:
-        """Move a packet from the next input, in turn, that may pass; return whether one did."""
+        """Move a packet to the output from the next input, in round-robin order.
+
+        Returns:
+            Whether a packet moved.
+        """
         inputs = self.ports + 1
         for step in range(inputs):
             port = (self.turn[out] + step) % inputs
@@ -251,7 +258,13 @@ class Router:
         return True
 
     def passed(self, port: int, out: int, *, aside: bool = False) -> None:
-        """Do nothing; called when a packet of the input has moved to the output."""
+        """Do nothing. A subclass overrides it to act when a packet has moved to the output.
+
+        Args:
+            port: The input from which the packet came.
+            out: The output.
+            aside: Whether the packet was in the avoidance buffer of the input.
+        """
 
     def _take_aside(self, port: int, out: int) -> None:
         packet = self.aside[port]
@@ -270,7 +283,7 @@ class Router:
         self.passed(port, out)
 
     def _give_credit(self, port: int) -> None:
-        """Return the credit of a slot that has become free over the cable."""
+        """Send a credit upstream, because a slot of the input has become free."""
         self.outgoing.append((port, CREDIT_FRAME))
 
     def _transmit(self, out: int) -> None:

@@ -31,13 +31,13 @@ _CONTROL = struct.Struct("!BHBH")
 _INPUT = struct.Struct("!HB")
 CREDIT_FRAME = bytes((CREDIT,))
 
-# The number of a router, and of the port of its input.
+# An input: the number of its router, and the number of its port.
 Input = tuple[int, int]
 Cycle = tuple[Input, ...]
 
 
 class WireError(ValueError):
-    """A frame that no router sends. The text says which frame, and what is wrong with it."""
+    """A frame is invalid. The text says which frame, and what is wrong with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +47,9 @@ class DataPacket:
     Attributes:
         source: Router of the source host.
         destination: Router of the destination host.
-        number: Number of the message of this source and destination.
-        made_ns: When its host generated it, in nanoseconds after the start of the run.
-        payload: Its content.
+        number: Sequence number among the messages of this source and destination, from 0.
+        made_ns: When the host generated it, in nanoseconds after the start of the run.
+        payload: The content.
         hops: Number of cables crossed so far.
     """
 
@@ -61,7 +61,7 @@ class DataPacket:
     hops: int = 0
 
     def encode(self) -> bytes:
-        """Return the bytes of the frame, which counts one hop more than the packet does now."""
+        """Return the bytes of the frame. Its number of hops includes the cable it is sent over."""
         check = zlib.crc32(self.payload)
         head = _DATA.pack(
             DATA, self.source, self.destination, self.number, self.hops + 1, self.made_ns, check
@@ -94,7 +94,8 @@ class Recovery:
 
     Attributes:
         path: The inputs of the cycle.
-        place: Index of the input that the signal is for.
+        place: Index, in the path, of the input that the signal is for. It equals the length of the
+            path when the signal has gone round the cycle.
     """
 
     path: Cycle
@@ -117,7 +118,8 @@ def decode(frame: bytes) -> Message:
     """Decode a frame, given as the bytes after its Ethernet header.
 
     Raises:
-        WireError: ``encode`` does not return such a frame.
+        WireError: The frame is empty or ends early, its kind is unknown, or its payload is
+            corrupted.
 
     >>> decode(CREDIT_FRAME) is None
     True

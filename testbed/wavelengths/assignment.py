@@ -35,9 +35,9 @@ class Effort:
 
     Attributes:
         seed: Seed of the random generators.
-        time_limit_s: Time limit of the whole search by the clock ``now``, and of each call of
+        time_limit_s: Time limit of the complete search by the clock ``now``, and of each call of
             CP-SAT by its own clock.
-        now: The clock, in seconds. If None, the whole search has no limit.
+        now: The clock, in seconds. If None, the complete search has no limit.
     """
 
     seed: int = 1

@@ -1,8 +1,8 @@
 """Simulates optical burst switching in virtual time.
 
-Bursts fill the buffers of edge routers, which repeated liquid schedules or greedy reservations
-empty. A strategy is told which bursts arrive, and is asked in each slot which bursts leave. It has
-no buffers and counts nothing.
+Bursts wait in the buffers of edge routers until a strategy sends them: repeated liquid schedules,
+or greedy reservations. The simulation calls the strategy for each burst that arrives, and asks it
+in each slot which bursts leave. The simulation keeps the buffers and the counters.
 
 Source: Gabrielyan 2007, 3.2.2 ("the filled buffers of the edge nodes are repeatedly emptied by
 applying liquid scheduling").
@@ -45,19 +45,19 @@ class Reservations:
         self._reserved: defaultdict[int, dict[int, int]] = defaultdict(dict)
 
     def forget(self, slot: int) -> None:
-        """Remove the reservations of a slot that is over."""
+        """Remove the reservations of a past slot."""
         self._reserved.pop(slot, None)
 
     def reserve(self, pair: int, slot: int, latest: float = math.inf) -> int | None:
-        """Reserve the lowest free wavelength in the first slot that has one.
+        """Reserve the lowest free wavelength along a lightpath, in the first possible slot.
 
         Args:
             pair: Index of the pair.
             slot: First slot to try.
-            latest: Last slot to try.
+            latest: Last slot to try, by default without limit.
 
         Returns:
-            The slot, or None if no slot has a free wavelength.
+            The slot, or None if no slot up to ``latest`` has a free wavelength.
         """
         path = self._paths[pair]
         while slot <= latest:
@@ -75,8 +75,8 @@ class Reservations:
         return None
 
 
-# The steps of ejection for each schedule. A rolling schedule is computed in every slot, and
-# therefore with fewer steps.
+# Number of steps of the search (``pack``) for each schedule. A rolling schedule is computed in
+# every slot, and therefore with fewer steps.
 _CYCLE_STEPS = 1_000
 _ROLLING_STEPS = 200
 # The pair of a burst, and the slot in which it arrived.
@@ -87,12 +87,13 @@ Paths = Sequence[Sequence[int]]
 def fewest_rounds(
     paths: Paths, wavelengths: int, *, converting: bool, seed: int = 1, steps: int = _CYCLE_STEPS
 ) -> list[list[list[int]]]:
-    """Divide paths into as few rounds as ejection finds.
+    """Divide paths into as few rounds as the search finds.
 
-    The search begins with the smallest possible number of rounds, which is the load over the number
-    of wavelengths (W). A round has W frames of paths that share no link. With conversion it has one
-    frame, in which every link has at most W paths. Any two frames of different rounds may be
-    exchanged; the fullest ones come first.
+    A round consists of W frames, one per wavelength. The paths of a frame share no link. With
+    conversion, a round is one frame, in which at most W paths share a link. The search (``pack``)
+    begins with the lower bound on the number of rounds: the load of the most loaded link over W,
+    rounded up. Frames may be distributed over the rounds at will. Those with the most paths are in
+    the first rounds.
 
     Args:
         paths: The links of each path.
@@ -134,7 +135,8 @@ class _Liquid:
         paths: The fibres of each pair's lightpath.
         wavelengths: Number of wavelengths of each fibre.
         converting: Whether a path may have a different wavelength on each fibre.
-        known_after: Number of slots after its arrival in which a burst is not known yet.
+        known_after: Signalling delay, in slots. A burst that arrives in slot a can leave in slot
+            a + 1 + ``known_after`` at the earliest.
         seed: Seed of the schedules.
 
     Attributes:
@@ -149,7 +151,7 @@ class _Liquid:
         self._converting = converting
         self._known_after = known_after
         self._seed = seed
-        # Bursts that are not known yet, and bursts that are known and not scheduled.
+        # Bursts that the scheduler does not know yet, and bursts that it has not scheduled yet.
         self._unknown: deque[Burst] = deque()
         self._pending: list[Burst] = []
         self.cycles: list[int] = []
@@ -160,7 +162,7 @@ class _Liquid:
         return True
 
     def _schedule(self, slot: int, steps: int) -> list[list[list[int]]]:
-        """Return the rounds of a new schedule of all pending bursts that are known in a slot.
+        """Return the rounds of a new schedule, of all pending bursts that are known in this slot.
 
         Args:
             slot: The slot.
@@ -211,7 +213,7 @@ class LiquidCycles(_Liquid):
             for frames in self._schedule(slot, _CYCLE_STEPS):
                 indices = itertools.chain.from_iterable(frames)
                 pairs_by_round.append(Counter(self._pending[i][0] for i in indices))
-            # Only now: the indices are those of the list before bursts are removed.
+            # Removing bursts changes the indices, so all rounds have been counted before.
             for count_by_pair in pairs_by_round:
                 self._rounds.append(_take_oldest(self._pending, count_by_pair))
         return self._rounds.popleft() if self._rounds else ()
@@ -269,13 +271,14 @@ def _filled_up(frames: Sequence[Sequence[int]], paths: Paths, *, capacity: int) 
 class Greedy:
     """Reserves a slot and wavelengths for each burst when it arrives, by first fit.
 
-    All reservations so far are known.
+    Each reservation takes all earlier ones into account.
 
     Args:
         paths: The fibres of each pair's lightpath.
         wavelengths: Number of wavelengths of each fibre.
         converting: Whether a path may have a different wavelength on each fibre.
-        known_after: Number of slots after its arrival in which a burst is not known yet.
+        known_after: Signalling delay, in slots. A burst that arrives in slot a can leave in slot
+            a + 1 + ``known_after`` at the earliest.
         drops: Whether a burst is lost if no wavelength is free in the first possible slot (JET
             without buffers). Otherwise it waits for the first slot with a free wavelength, gaps
             between reservations included.
@@ -317,11 +320,11 @@ Dispatcher = LiquidCycles | RollingLiquid | Greedy
 
 
 def _take_oldest(bursts: list[Burst], count_by_pair: Counter[int]) -> list[Burst]:
-    """Remove a number of bursts of each pair from a list, the first ones, and return them.
+    """Remove the oldest bursts of each pair from a list, and return them.
 
     Args:
         bursts: The list, in the order of arrival.
-        count_by_pair: How many bursts of each pair to remove.
+        count_by_pair: Number of bursts of each pair to remove. The function counts it down.
     """
     taken = []
     remaining = []
@@ -349,7 +352,7 @@ class BurstCloud:
 
     Attributes:
         paths: The fibres of each pair's lightpath, as indices of links.
-        sources: The index of the router that sends, for each pair.
+        sources: The index of the edge router that sends, for each pair.
         wavelengths: Number of wavelengths of each fibre.
         switching: What the cross-connects can do.
     """
@@ -397,12 +400,13 @@ class BurstTraffic:
     Each burst lasts one slot.
 
     Attributes:
-        load: Offered load of the most loaded fibre; 1 means all its wavelengths in all slots.
+        load: Offered load of the most loaded fibre. At 1, the bursts would occupy all of its
+            wavelengths in all slots.
         slots: Number of slots.
         warm_up_slots: Number of slots at the beginning that are not counted.
         signalling_slots: A burst that arrives in slot a can leave in slot
             a + 1 + ``signalling_slots`` at the earliest, whatever the strategy.
-        buffer_bursts: Number of waiting bursts for which an edge router has room. More are lost.
+        buffer_bursts: Size of an edge router's buffer, in bursts. Bursts that do not fit are lost.
         seed: Seed of the arrivals.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Checks a wavelength plan from its values alone; no algorithm is imported.
+"""Checks a wavelength plan independently of the algorithms that compute plans.
 
 Every lightpath must be lit once, no wavelength of a fibre may be used twice in a round, and
 wavelength-selective switches must keep the wavelength of a path.
@@ -39,13 +39,13 @@ def check_wavelength_plan(plan: WavelengthPlan) -> None:
 def _check_wavelengths(
     plan: WavelengthPlan, lit: LitPath, number: int, users: dict[tuple[LinkId, int], int]
 ) -> None:
-    """Refuse a lit path that uses a wavelength of a fibre which another path uses.
+    """Raise InputError if another path uses a wavelength of a fibre that a lit path uses.
 
     Args:
         plan: The plan.
         lit: The lit path.
         number: Index of the round, for messages.
-        users: The lightpath on each wavelength of each fibre; those of this path are added.
+        users: The lightpath on each wavelength of each fibre. The function adds this path.
     """
     links = plan.lightpaths[lit.lightpath].links
     for link, wavelength in zip(links, lit.wavelengths, strict=True):
@@ -59,7 +59,7 @@ def _check_wavelengths(
 
 
 def _check_lit_path(plan: WavelengthPlan, lit: LitPath, number: int) -> None:
-    """Refuse a lit path whose lightpath or wavelengths are invalid."""
+    """Raise InputError if the lightpath or the wavelengths of a lit path are invalid."""
     if not 0 <= lit.lightpath < len(plan.lightpaths):
         raise InputError(
             f"round {number}: there is no lightpath {lit.lightpath};"

@@ -36,22 +36,24 @@ from testbed.wavelengths.probes import (
 from testbed.wavelengths.rules import FIRST_VLAN, VLAN_PRESENT, client_of, dark_rules, round_rules
 from topologies.text.addresses import packed_mac
 
-# The controller's plan that has the drop rules. Round n is plan n + 2.
+# Id of the drop rules as a plan of the controller. The rules of round n are plan n + 2.
 DARK_PLAN = 1
 # Marks the frames of probes; the index of the round and of the probe follow.
 _MAGIC = b"WDM1"
+# Length of the frame of a probe.
 _FRAME_BYTES = 96
-# Frames are sent in bursts with a pause after each.
+# Frames are sent in bursts of this number, with a pause (in seconds) after each burst.
 _BURST_FRAMES = 48
 _PAUSE_S = 0.003
-# How long the next frames wait for earlier ones, so that a switch that gets no processor time for a
-# while need not drop any.
+# Longest time to wait for the frames of earlier bursts before the next burst, in seconds. A switch
+# that gets no processor time for a while then need not drop frames.
 _MAX_LAG_S = 0.25
 # Time limits in seconds: for the last frames to arrive, for the drop counters to be complete, and
 # for the switches to take over rules.
 _ARRIVE_S = 2.0
 _COUNT_S = 15.0
 _SETTLE_S = 30.0
+# Receive buffer of a socket. It holds all frames that arrive while this process gets no time.
 _RECEIVE_BUFFER_BYTES = 8 << 20
 # Constants of Linux (linux/if_ether.h, linux/if_packet.h), which the socket module lacks.
 _ETH_P_ALL = 3
@@ -70,7 +72,7 @@ def run_wavelengths(
     seed: int = 1,
     report_progress: ReportProgress | None = None,
 ) -> tuple[RoundMeasurements, ...]:
-    """Run all rounds of a plan on a network of its own. This works only inside the sandbox.
+    """Run all rounds of a plan on a new network. This works only inside the sandbox.
 
     Args:
         plan: The plan.
@@ -104,9 +106,9 @@ def run_wavelengths(
 
 @contextmanager
 def lit_network(plan: WavelengthPlan) -> Iterator[tuple[EmulatedNetwork, ControllerLink, Wiring]]:
-    """Run the plan's network with its drop rules, before any path is lit.
+    """Create the plan's network with the drop rules, in which no path is lit yet.
 
-    The links are not limited to their capacities.
+    The capacities of the links are not emulated.
 
     Yields:
         The network, its controller and its wiring.
@@ -120,7 +122,9 @@ def lit_network(plan: WavelengthPlan) -> Iterator[tuple[EmulatedNetwork, Control
 def light_round(
     controller: ControllerLink, wiring: Wiring, plan: WavelengthPlan, number: int
 ) -> float:
-    """Replace the rules of the previous round by those of a round, while no packet is in transit.
+    """Replace the rules of the previous round by those of this round.
+
+    No packet may be in transit.
 
     Args:
         controller: The controller.
@@ -142,9 +146,9 @@ def light_round(
 def settle() -> None:
     """Wait until the switches have revised their cached flows.
 
-    A switch answers a barrier when its tables have changed. Its daemon revises the cached flows in
-    the half second after that. Until then it counts packets for the new rules that were forwarded
-    by the old ones and have not been counted yet.
+    A switch answers a barrier when its tables have changed, but its daemon revises the cached flows
+    only during the next half second. Until then, packets that the old rules have forwarded may be
+    counted for the new rules.
     """
     # Twice, because the revision that ends first may have begun before the change.
     for _ in range(2):
@@ -159,7 +163,9 @@ def run_round(
     probes: Sequence[Probe],
     clients: "Clients",
 ) -> RoundMeasurements:
-    """Light one round in a ``lit_network``, and measure it. Rounds must be run in order.
+    """Light one round in a network of ``lit_network``, and measure it.
+
+    Rounds must be run in order.
 
     Args:
         controller: The controller of the network.
@@ -204,7 +210,7 @@ def dropped_packets(wiring: Wiring, drop_rules: Sequence[FlowRule]) -> Counter[s
 class Clients:
     """The raw sockets of all clients, and of the fibres onto which packets are put directly.
 
-    One process has all of them.
+    All of them belong to this process.
 
     Args:
         net: The network.
@@ -257,19 +263,20 @@ class Clients:
                 )
 
     def exchange(self, number: int, probes: Sequence[Probe]) -> list[Arrival]:
-        """Send all probes in turn, and return the packets that arrived.
+        """Send all probes, and return the packets that arrived.
 
-        Wrong probes are sent between right ones. The method returns when all expected packets have
-        arrived, or when waiting for lost ones has taken too long.
+        The packets of the probes are interleaved, those on wrong wavelengths among the others. The
+        method returns when all expected packets have arrived, or after a time limit.
 
         Args:
             number: Index of the round.
             probes: The packets to send.
         """
-        queue = self._frames_in_turn(number, probes)
+        queue = self._interleaved_frames(number, probes)
         arrivals: list[Arrival] = []
         expected = 0
-        # Packets that did not arrive in time. They are waited for only once, and again at the end.
+        # Packets that did not arrive in time. The loop waits for them only once. They may arrive
+        # until the end.
         missing = 0
         for begin in range(0, len(queue), _BURST_FRAMES):
             for sender, frame, must_arrive in queue[begin : begin + _BURST_FRAMES]:
@@ -283,12 +290,12 @@ class Clients:
             self._await(number, expected, _ARRIVE_S, arrivals)
         return arrivals
 
-    def _frames_in_turn(
+    def _interleaved_frames(
         self, number: int, probes: Sequence[Probe]
     ) -> list[tuple[socket.socket, bytes, bool]]:
         """Return the socket and the frame of each packet, and whether it must arrive.
 
-        The first packets of all probes come first, then the second ones, and so on.
+        First comes the first packet of each probe, then the second packet of each, and so on.
         """
         queue = []
         for turn in range(max((probe.packets for probe in probes), default=0)):
@@ -299,7 +306,7 @@ class Clients:
         return queue
 
     def _await(self, number: int, expected: int, limit_s: float, arrivals: list[Arrival]) -> None:
-        """Collect packets until the expected number has arrived, for ``limit_s`` at most."""
+        """Append packets to ``arrivals`` until it has the expected number, or for ``limit_s``."""
         deadline_s = time.monotonic() + limit_s
         while len(arrivals) < expected and time.monotonic() < deadline_s:
             arrivals += self.collect(number, _PAUSE_S)
@@ -307,7 +314,8 @@ class Clients:
     def _sender(self, probe: Probe) -> socket.socket:
         """Return the socket that sends a probe.
 
-        It is at the client of the lightpath's source, or at the near end of the probe's fibre.
+        It belongs to the client of the lightpath's source, or, if the probe is put onto a fibre, to
+        the interface at which the fibre begins.
         """
         network = self._plan.network
         fibre = probe.fibre
@@ -349,7 +357,7 @@ class Clients:
         return frame.ljust(_FRAME_BYTES, b"\0")
 
     def collect(self, number: int, wait_s: float) -> list[Arrival]:
-        """Return the packets that have arrived and that arrive during the next ``wait_s`` seconds.
+        """Return the packets that have arrived, or arrive during the next ``wait_s`` seconds.
 
         Args:
             number: Index of the round; a packet of another round belongs to no probe.

@@ -10,9 +10,9 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 
-# The rules. "first-fit" takes the lowest free wavelength, "random-fit" a random one, "most-used"
-# the one that most fibres of the round use already. "longest-first" assigns the longest paths
-# first, and takes the lowest free wavelength.
+# The rules. "first-fit" takes the lowest free wavelength, "random-fit" a random free one, and
+# "most-used" the free one that is used on the largest number of fibres in the round.
+# "longest-first" assigns the longest paths first, and takes the lowest free wavelength.
 GREEDY = ("first-fit", "random-fit", "most-used", "longest-first")
 
 # The index of a round, and the wavelength of each link of a path.
@@ -75,9 +75,9 @@ def _choose(free: int, rule: str, used: Counter[int], rng: random.Random) -> int
     """Choose one of the free wavelengths.
 
     Args:
-        free: The free wavelengths, as bits.
+        free: Bit w is set if wavelength w is free.
         rule: One of GREEDY.
-        used: How often each wavelength is used in the round.
+        used: Number of fibres that use each wavelength in the round.
         rng: The random generator.
     """
     if rule == "random-fit":

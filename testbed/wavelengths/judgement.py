@@ -9,7 +9,7 @@ from testbed.model.verdict import Check, Claim, Verdict
 from testbed.model.workload import Judgement
 from testbed.wavelengths.plan import RoundMeasurements, WavelengthPlan
 
-# The number of switches, or of lightpaths, that a check names.
+# Largest number of switches, or of lightpaths, that the text of a check lists.
 _MAX_LISTED = 5
 
 
@@ -92,14 +92,14 @@ def _note(plan: WavelengthPlan) -> str:
 
 
 def _differing_switches(measured: RoundMeasurements) -> list[str]:
-    """Return the switches that did not drop as many packets as were sent to be dropped there."""
+    """Return the switches whose drop counters differ from the number of packets to be dropped."""
     injected = measured.wrong_wavelength_packets
     nodes = sorted({*injected, *measured.dropped})
     return [node for node in nodes if injected.get(node, 0) != measured.dropped.get(node, 0)]
 
 
 def _incomplete_lightpaths(rounds: Sequence[RoundMeasurements]) -> str:
-    """Return the names of lightpaths that did not deliver every packet."""
+    """Return a list, as text, of the lightpaths that did not deliver every packet."""
     names: list[str] = []
     for i, measured in enumerate(rounds):
         names += [f"round {i}: {name}" for name in measured.incomplete]

@@ -34,7 +34,7 @@ CONVERSIONS: Mapping[str, Switching] = {
 class WavelengthOptions:
     """Lightpaths, fibres, and the method of assignment; see ``WavelengthPlan``.
 
-    The seed is that of everything random, also of the packets of a run.
+    The seed determines all random choices, including the packets of a run.
     """
 
     network: NetworkLike = option(

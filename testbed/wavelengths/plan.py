@@ -1,8 +1,9 @@
 """Wavelength plans, and the measurements of their runs.
 
 A plan says in which round each lightpath is lit, and on which wavelength of each of its fibres. A
-frame of a liquid schedule is a colour, which is a round and a wavelength. A round has as many
-colours as a fibre has wavelengths (Gabrielyan 2007, 3.2.2).
+colour is a round together with a wavelength, so a round has as many colours as a fibre has
+wavelengths. Without conversion, each frame of a liquid schedule becomes one colour (Gabrielyan
+2007, 3.2.2).
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,7 @@ from topologies import JsonObject, LinkId, Network, label_of
 Switching = Literal["wsxc", "wixc"]
 
 SWITCHINGS: tuple[Switching, ...] = get_args(Switching)
+# Largest number of wavelengths per fibre.
 MAX_WAVELENGTHS = 10_000
 
 
@@ -93,11 +95,12 @@ class WavelengthPlan(ShortRepr):
         bottleneck_load: Number of lightpaths over the most loaded fibre.
         bound: Number of rounds that every plan needs.
         optimal: True if no plan has fewer rounds; None if that is unknown.
-        frames: Number of colours that are used, if the plan consists of frames; else None.
+        frames: Number of frames of the liquid schedule, each of which is a colour of the plan; None
+            for plans without such frames.
         pattern: The pairs of end points, as text.
         seed: Seed of the packets of a run.
-        baselines: Number of rounds that each greedy method needs.
-        solve_s: Time of all methods together in seconds.
+        baselines: Number of rounds that each greedy method needs, by name.
+        solve_s: Computing time of all methods together, in seconds.
     """
 
     network: Network
@@ -164,10 +167,10 @@ class RoundMeasurements:
         delivered: Packets that arrived at their host on their wavelength.
         misdelivered: Packets that arrived at another host or on another wavelength, or that should
             have been dropped.
-        wrong_wavelength_packets: Packets that were put on a dark wavelength of a fibre into each
-            switch.
-        dropped: Packets that the drop rules of each switch counted.
-        setup_s: Time in seconds until the switches forwarded by the rules of the round.
+        wrong_wavelength_packets: Packets that were sent on a dark wavelength, by the switch that
+            should drop them.
+        dropped: Packets that the drop rules counted, by switch.
+        setup_s: Time until all switches forwarded by the rules of the round, in seconds.
         incomplete: Names of the lit paths that did not deliver every packet.
         fabric: "simulator" or "emulation".
     """

@@ -20,7 +20,7 @@ ETH_EXPERIMENTAL = 0x88B5
 
 @dataclass(frozen=True, kw_only=True)
 class Probe:
-    """Packets of one kind.
+    """Equal packets that are sent in one round.
 
     Packets on a lit wavelength must arrive at a host. Packets on a wrong wavelength must be dropped
     by a switch.
@@ -52,7 +52,7 @@ class Arrival:
     Attributes:
         node: Node of the client.
         wavelength: Wavelength of the packet.
-        probe: Index of the probe to which it belongs, or -1.
+        probe: Index of the probe to which it belongs; -1 if it is of another round.
     """
 
     node: str
@@ -77,8 +77,8 @@ def round_probes(
     For each lit path there is one probe that must arrive, and two probes that must be dropped. The
     first of these comes from the source of the path, whose laser is tuned to a wavelength that is
     dark on the first fibre. The second is put onto a random fibre of the path on a dark wavelength.
-    If all wavelengths are lit, both are on the first wavelength outside the band. Fibres that lead
-    to hosts get no such packets, because no switch would drop them.
+    If all wavelengths of a fibre are lit, the packets are on the first wavelength above them. No
+    packets to be dropped are put onto fibres that lead to hosts, because no switch would drop them.
 
     Args:
         plan: The plan.
@@ -175,7 +175,7 @@ def _is_expected(arrival: Arrival, probes: Sequence[Probe]) -> bool:
 
 
 def probe_packet(plan: WavelengthPlan, wiring: Wiring, probe: Probe) -> dict[str, int | str]:
-    """Return the header of a probe's packets, by the names of OpenFlow."""
+    """Return the header fields of a probe's packets, by their OpenFlow names."""
     path = plan.lightpaths[probe.lightpath]
     return {
         "eth_type": ETH_EXPERIMENTAL,

@@ -1,8 +1,8 @@
 """Converts a round of a wavelength plan to flow rules.
 
-A wavelength is a VLAN id. A cross-connect sees nothing but the port and the wavelength of a packet.
-Light that no rule of the round expects is dropped and counted for each fibre, by rules that stay
-for the whole run.
+A wavelength is represented by a VLAN id. The rules of a cross-connect match only the port and the
+wavelength of a packet. Packets that match no rule of the round are dropped and counted for each
+fibre, by rules that remain installed for the complete run.
 """
 
 from itertools import pairwise
@@ -13,8 +13,8 @@ from testbed.openflow.rules import DROP, FlowRule, Match
 from testbed.wavelengths.plan import LitPath, WavelengthPlan
 from topologies import LinkId, Network
 
-# Priorities, from high to low: lit wavelengths, other wavelengths of a lit path's sender, and all
-# other light.
+# Priorities of rules, from high to low: for lit wavelengths, for other wavelengths of a lit path's
+# sender, and for all other packets.
 LIT_PRIORITY = 300
 MISTUNED_PRIORITY = 200
 DARK_PRIORITY = 100
@@ -22,9 +22,11 @@ DARK_PRIORITY = 100
 VLAN_PRESENT = 0x1000
 # Matches packets with any VLAN id.
 _ANY_WAVELENGTH = ("vlan_vid", (VLAN_PRESENT, VLAN_PRESENT))
+# The VLAN ids that can represent a wavelength.
 FIRST_VLAN = 1
 LAST_VLAN = 4094
-# One VLAN id remains for light outside the band, which no fibre carries.
+# Largest number of wavelengths of a plan on real switches. One VLAN id is reserved for probes on a
+# wavelength that no fibre has.
 MAX_FABRIC_WAVELENGTHS = LAST_VLAN - FIRST_VLAN
 
 
@@ -34,14 +36,14 @@ def vlan_of(wavelength: int) -> int:
 
 
 def vlan_match(wavelength: int) -> tuple[str, int]:
-    """Return the condition of packets on a wavelength."""
+    """Return the match field, and its value, for packets on a wavelength."""
     return ("vlan_vid", VLAN_PRESENT | vlan_of(wavelength))
 
 
 def client_of(network: Network, end_point: str) -> str:
-    """Return the node whose host sends and receives for an end point of lightpaths.
+    """Return the client of an end point of lightpaths: the node whose host sends and receives.
 
-    It is the first host behind an edge router, and any other end point itself.
+    It is the first host connected to an edge router. Other end points are their own clients.
     """
     node = network.node(end_point)
     if node.attributes.get("role") == "edge-router":
@@ -73,9 +75,9 @@ def round_rules(wiring: Wiring, plan: WavelengthPlan, number: int) -> tuple[Flow
     Cross-connects match the port and the wavelength alone. They set the wavelength of the next
     fibre if it differs (WIXC).
 
-    An edge router sends what its client addresses to the far host into the first fibre. It does so
-    on any wavelength, at a lower priority than on the lit one: it behaves like a laser that may be
-    mistuned, and it is the cross-connect that drops the packet.
+    An edge router forwards packets of its client to the host at the other end into the first fibre.
+    A second rule, with a lower priority, does the same for all other wavelengths. The edge router
+    thus behaves like a laser that may be mistuned, and the cross-connect drops the packet.
 
     Args:
         wiring: The wiring of the plan's network.
@@ -151,7 +153,7 @@ def _source_rules(wiring: Wiring, plan: WavelengthPlan, lit: LitPath) -> list[Fl
 
 
 def _client_port(wiring: Wiring, end_point: str) -> int:
-    """Return the port of a switch, at which lightpaths end, towards its client."""
+    """Return the port that leads from an end point of lightpaths, a switch, to its client."""
     client: WiredHost = wiring.host_at(client_of(wiring.network, end_point))
     if client.outside:
         port = wiring.access_port(client)

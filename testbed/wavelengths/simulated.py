@@ -1,6 +1,6 @@
 """Carries out a wavelength plan in virtual time.
 
-Every probe is walked through the flow rules of its round, as exact switches would forward it.
+Every probe is traced through the flow rules of its round, as ideal switches would forward it.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ from testbed.wavelengths.rules import VLAN_PRESENT, client_of, dark_rules, round
 def simulate_round(
     plan: WavelengthPlan, wiring: Wiring, number: int, probes: Sequence[Probe]
 ) -> RoundMeasurements:
-    """Walk all probes of a round through its rules.
+    """Trace all probes of a round through its rules, and return what would be measured.
 
     Args:
         plan: The plan.
@@ -49,7 +49,7 @@ def simulate_round(
 
 
 def _walk(walker: RuleWalker, plan: WavelengthPlan, wiring: Wiring, probe: Probe) -> Walk:
-    """Return the path of a probe's packets."""
+    """Trace a probe's packets through the rules, and return their path."""
     packet = probe_packet(plan, wiring, probe)
     if probe.fibre is not None:
         return walker.walk_over(probe.fibre, packet)
@@ -60,7 +60,7 @@ def _walk(walker: RuleWalker, plan: WavelengthPlan, wiring: Wiring, probe: Probe
 def simulate_plan(
     plan: WavelengthPlan, *, packets: int, wrong: int, seed: int = 1
 ) -> tuple[RoundMeasurements, ...]:
-    """Walk the probes of all rounds; they are the same as on real switches.
+    """Trace the probes of all rounds, which are the same as on real switches.
 
     Args:
         plan: The plan.

@@ -3,9 +3,9 @@
 The networks have three to six routers, and cables that fail (Zarza 2011, 4.2.4). The same networks
 are explored without NAC, which must deadlock, with NAC that lacks one of its parts, with different
 kinds of outdated knowledge, and with heads that are routed again after each failure and repair.
-Random runs of the timed simulator are added, on networks of 2 x 3 whose cables fail and are
-repaired every few packet times. The exploration takes events in any order; there they have the
-delays of routers.
+Random runs of the timed simulator are added, on networks of 2 x 3 routers whose cables fail and are
+repaired every few packet times. Explorations take events in any order. In the timed runs, the
+delays of routers and links determine the order.
 """
 
 from collections.abc import Callable, Sequence
@@ -55,11 +55,11 @@ from topologies import load_network
 # Largest number of states of an exploration, which take some 0.7 GB.
 MAX_STATES = 4_000_000
 
-# The same by network, for explorations that need more. 45 million states take 7 GB.
+# Larger limits, by network, for explorations with NAC. 45 million states take 7 GB.
 LARGE = {"torus of 2 x 3, two cables fail": 60_000_000}
 
-# The networks. On a ring packets take one direction, and hosts send to the hosts 1, 2, ... hops
-# ahead. Networks with failures have two flows, given as pairs of routers.
+# Functions that build the networks, by name. On a ring packets take one direction, and hosts send to
+# the hosts 1, 2, ... hops ahead. Networks with failures have two flows, given as pairs of routers.
 NETWORKS: dict[str, Callable[[], SmallNetwork]] = {
     "ring of 3": partial(one_way_ring, 3, (1, 2)),
     "ring of 4": partial(one_way_ring, 4, (1, 2, 3)),
@@ -101,7 +101,7 @@ class Case(NamedTuple):
         network: Name of the network.
         input_slots: Slots of an input buffer.
         output_slots: Slots of an output buffer; 0: no output buffers.
-        late: Whether knowledge may be outdated.
+        late: Whether routers may decide by outdated knowledge.
     """
 
     network: str
@@ -110,6 +110,7 @@ class Case(NamedTuple):
     late: bool
 
 
+# All cases that are explored with NAC, and, without outdated knowledge, without NAC.
 CASES = (
     Case("ring of 3", 1, 0, late=False),
     Case("ring of 3", 1, 0, late=True),
@@ -137,7 +138,7 @@ CASES = (
     Case("mesh of 2 x 3, two cables of router 1 fail", 1, 0, late=False),
 )
 
-# Number of the first cases that are explored with --quick, which takes seconds.
+# With --quick, this number of cases, the first ones, is explored. It takes seconds.
 QUICK = 11
 
 # NAC deadlocks here with outdated knowledge only.
@@ -156,6 +157,7 @@ class Mutant(NamedTuple):
     case: Case
 
 
+# The part of NAC that is missing -> the mutant.
 MUTANTS = {
     "hosts are not throttled": Mutant({"stop_local": False}, Case("ring of 3", 1, 1, late=True)),
     "an avoidance buffer in use blocks its input": Mutant(
@@ -172,7 +174,7 @@ MUTANTS = {
     ),
 }
 
-# Decisions that are made with current knowledge (``Rules.prompt``), by what may lag.
+# What may be outdated -> the decisions that routers make by current knowledge (``Rules.prompt``).
 EVERYTHING = "everything"
 NO_PRIORITY = "all but the priority"
 LAGS: dict[str, tuple[str, ...]] = {}
@@ -192,14 +194,14 @@ AGAIN = (
 )
 QUICK_AGAIN = 3
 
-# Batches of timed runs on each of two networks, and the runs of a batch.
+# Number of batches of timed runs on each of two networks, and number of runs of a batch.
 BATCHES = 40
 BATCH_RUNS = 250
 QUICK_BATCHES = 1
 QUICK_BATCH_RUNS = 20
 TIMED_NETWORKS = ("torus:2x3", "mesh:2x3")
 
-# One in this many timed runs is also made without NAC.
+# Every fifth timed run is repeated without NAC.
 BARE = 5
 
 # The source and destination host of each flow. Each router has one host.
@@ -207,12 +209,13 @@ Flows = Sequence[tuple[int, int]]
 
 
 class Explored(NamedTuple):
-    """An exploration that found states that can never drain."""
+    """Flows and failing cables for which an exploration found states that can never drain."""
 
     flows: Flows
     cables: tuple[Cable, ...]
 
 
+# The same flows and cables, by the network of the timed runs.
 EXPLORED = {
     "torus:2x3": Explored(((0, 1), (2, 1)), (("s0_0", "s0_1"), ("s0_1", "s0_2"))),
     "mesh:2x3": Explored(((1, 2), (5, 0)), (("s0_0", "s0_1"), ("s1_1", "s1_2"))),
@@ -250,7 +253,7 @@ def _point(part: str, case: Case, rules: Row, mutant: str = "") -> Results:
         part: Part of the study.
         case: The case.
         rules: Fields of ``Rules`` that differ from their defaults.
-        mutant: Name of the mutant, or of what may lag.
+        mutant: Name of the mutant, or of what may be outdated.
     """
     point: Results = {
         "part": part,
@@ -315,9 +318,9 @@ def measure_batch(network: str, seed: int, runs: int, *, ask_anew: bool) -> dict
         ask_anew: ``NacOptions.ask_anew``. With it no run is repeated without NAC.
 
     Returns:
-        Counts of runs, messages and failures, of packets that NAC put aside (``moved``), of runs
-        with such packets (``moving``), and of runs in which messages never arrive (``stuck``);
-        and of runs without NAC (``bare``, ``bare_stuck``).
+        The numbers of runs, messages and failures, of packets that NAC moved to avoidance buffers
+        (``moved``), of runs with such packets (``moving``), and of runs in which messages never
+        arrive (``stuck``). For the runs without NAC, ``bare`` and ``bare_stuck``.
     """
     names = ("messages", "failures", "moved", "moving", "stuck", "bare", "bare_stuck")
     counts = {"runs": runs, **dict.fromkeys(names, 0)}
@@ -337,8 +340,8 @@ def measure_batch(network: str, seed: int, runs: int, *, ask_anew: bool) -> dict
         if result.received < result.sent:
             counts["stuck"] += 1
         if number % BARE == 0 and not ask_anew:
-            bare = replace(parameters, deadlock="none")
-            result = simulate(model_of(network, bare), injections, bare, faults)
+            without_nac = replace(parameters, deadlock="none")
+            result = simulate(model_of(network, without_nac), injections, without_nac, faults)
             counts["bare"] += 1
             if result.received < result.sent:
                 counts["bare_stuck"] += 1
@@ -418,9 +421,9 @@ def _poisson(
 
 
 def _flaps(rng: np.random.Generator, cable: Cable, packet_s: float, end_s: float) -> list[Fault]:
-    """Draw failures of a cable until a moment.
+    """Draw the failures of a cable until ``end_s``.
 
-    The cable works, and is then down, for half to ten packet times on average.
+    The mean times for which the cable works and is down are drawn too: half a packet time to ten.
     """
     up_packets, down_packets = rng.choice([0.5, 1.0, 2.0, 4.0, 10.0], size=2)
     up_s = packet_s * float(up_packets)
@@ -436,22 +439,24 @@ def _flaps(rng: np.random.Generator, cable: Cable, packet_s: float, end_s: float
 
 def judge(rows: Rows) -> Verdict:
     """Check that NAC never deadlocks, but the networks without it and all mutants do."""
-    nac = where(rows, part="nac")
-    bare = where(rows, part="none")
+    with_nac = where(rows, part="nac")
+    without_nac = where(rows, part="none")
     checks = [
-        _complete_check(nac),
-        _drain_check("conditions judged in the present state", where(nac, late=False), bare),
-        _drain_check("knowledge may be old", where(nac, late=True), bare),
-        _bare_check(bare),
+        _complete_check(with_nac),
+        _drain_check(
+            "conditions judged in the present state", where(with_nac, late=False), without_nac
+        ),
+        _drain_check("knowledge may be old", where(with_nac, late=True), without_nac),
+        _bare_check(without_nac),
     ]
     for row in where(rows, part="mutant"):
         checks.append(_mutant_check(row))
     checks.append(_priority_check(where(rows, part="lag")))
     checks.append(_again_check(rows))
     timed = where(rows, part="timed")
-    plain = [row for row in timed if not row.get("ask_anew")]
-    again = [row for row in timed if row.get("ask_anew")]
-    checks += [_timed_check(plain), _timed_again_check(plain, again)]
+    not_rerouted = [row for row in timed if not row.get("ask_anew")]
+    rerouted = [row for row in timed if row.get("ask_anew")]
+    checks += [_timed_check(not_rerouted), _timed_again_check(not_rerouted, rerouted)]
     return Verdict.of(checks)
 
 
@@ -462,23 +467,23 @@ def _complete_check(nac: Rows) -> Check:
     return check.noting(f"{sum_of(nac, 'states')} states, {sum_of(nac, 'steps')} steps")
 
 
-def _drain_check(knowledge: str, nac: Rows, bare: Rows) -> Check:
+def _drain_check(knowledge: str, with_nac: Rows, without_nac: Rows) -> Check:
     """Check that no state with NAC is stuck, but some are without it.
 
     Args:
         knowledge: How current the knowledge of routers is, for the name of the check.
-        nac: Explorations with NAC.
-        bare: Explorations without NAC.
+        with_nac: Explorations with NAC.
+        without_nac: Explorations without NAC.
     """
-    stuck = sorted({row["network"] for row in nac if row["stuck"]})
-    settings = {_setting_of(row) for row in nac}
-    rival = sum(row["stuck"] for row in bare if _setting_of(row) in settings)
+    stuck = sorted({row["network"] for row in with_nac if row["stuck"]})
+    settings = {_setting_of(row) for row in with_nac}
+    rival = sum(row["stuck"] for row in without_nac if _setting_of(row) in settings)
     check = Claim(f"states under NAC that can never drain, {knowledge}").equal(
-        0.0, sum_of(nac, "stuck")
+        0.0, sum_of(with_nac, "stuck")
     )
     check = check.cites("free of deadlock (4.2, 4.2.4: semi-formal)")
     check = check.against(rival, "as without NAC on the same networks")
-    detail = f"{len(nac)} explorations"
+    detail = f"{len(with_nac)} explorations"
     if stuck:
         detail += f"; all of them on: {', '.join(stuck)}"
     return check.noting(detail)
@@ -488,10 +493,10 @@ def _setting_of(row: Row) -> tuple[str, int, int]:
     return row["network"], row["input_slots"], row["output_slots"]
 
 
-def _bare_check(bare: Rows) -> Check:
-    deadlocking = sum(bool(row["stuck"]) for row in bare)
+def _bare_check(without_nac: Rows) -> Check:
+    deadlocking = sum(bool(row["stuck"]) for row in without_nac)
     name = "of these networks, those that deadlock without NAC"
-    check = Claim(name).equal(len(bare), deadlocking)
+    check = Claim(name).equal(len(without_nac), deadlocking)
     return check.against(0.0, "none can deadlock, and NAC is not needed")
 
 
@@ -506,9 +511,9 @@ def _mutant_check(row: Row) -> Check:
 
 
 def _priority_check(lag: Rows) -> Check:
-    """Check that outdated knowledge deadlocks only if the priority of avoidance buffers lags.
+    """Check that outdated knowledge deadlocks only if it concerns the priority of avoidance buffers.
 
-    Otherwise an avoidance buffer goes before the inputs of its router, as arbiters ensure.
+    Real arbiters know at once that an avoidance buffer has priority over the inputs of its router.
     """
     stuck = {row["mutant"]: row["stuck"] for row in lag}
     name = (
@@ -530,23 +535,25 @@ def _again_check(rows: Rows) -> Check:
     They are routed again whenever a cable fails or is repaired, and slots that are reserved for
     their requests are freed.
     """
-    again = where(rows, part="anew")
-    cases = {(row["network"], row["late"]) for row in again}
-    before = [row for row in where(rows, part="nac") if (row["network"], row["late"]) in cases]
-    if not any(row["stuck"] for row in before):
+    rerouted = where(rows, part="anew")
+    cases = {(row["network"], row["late"]) for row in rerouted}
+    not_rerouted = [
+        row for row in where(rows, part="nac") if (row["network"], row["late"]) in cases
+    ]
+    if not any(row["stuck"] for row in not_rerouted):
         # A quick run has none of the cases that are stuck.
-        before = where(rows, part="lag", mutant=EVERYTHING)
+        not_rerouted = where(rows, part="lag", mutant=EVERYTHING)
     name = (
         "heads of inputs ask anew after each failure and repair: "
         "states under NAC that can never drain"
     )
-    check = Claim(name).equal(0.0, sum_of(again, "stuck"))
+    check = Claim(name).equal(0.0, sum_of(rerouted, "stuck"))
     check = check.against(
-        sum_of(before, "stuck"), "as where they go on asking, on the same networks"
+        sum_of(not_rerouted, "stuck"), "as where they go on asking, on the same networks"
     )
     return check.noting(
-        f"{len(again)} explorations, {sum_of(again, 'whole')} of them whole, "
-        f"{sum_of(again, 'states')} states"
+        f"{len(rerouted)} explorations, {sum_of(rerouted, 'whole')} of them whole, "
+        f"{sum_of(rerouted, 'states')} states"
     )
 
 
@@ -564,24 +571,24 @@ def _timed_check(batches: Rows) -> Check:
     return check.noting(_describe(batches))
 
 
-def _timed_again_check(batches: Rows, again: Rows) -> Check:
+def _timed_again_check(not_rerouted: Rows, rerouted: Rows) -> Check:
     """Check that no timed run is stuck if heads are routed again.
 
     Args:
-        batches: Batches of runs in which heads keep their requests, the rival.
-        again: Batches of runs in which heads are routed again.
+        not_rerouted: Batches of runs in which heads keep their requests, the rival.
+        rerouted: Batches of runs in which heads are routed again.
     """
     name = (
         "the same runs, where heads of inputs ask anew when a cable fails or works again: "
         "runs with NAC that stand still"
     )
-    check = Claim(name).equal(0.0, sum_of(again, "stuck"))
-    check = check.against(sum_of(batches, "stuck"), "as where they go on asking")
-    return check.noting(_describe(again))
+    check = Claim(name).equal(0.0, sum_of(rerouted, "stuck"))
+    check = check.against(sum_of(not_rerouted, "stuck"), "as where they go on asking")
+    return check.noting(_describe(rerouted))
 
 
 def _describe(batches: Rows) -> str:
-    """Describe batches of timed runs, for people."""
+    """Return a text with the counts of batches of timed runs."""
     description = (
         f"{sum_of(batches, 'runs'):.0f} runs, {sum_of(batches, 'messages'):.0f} messages, "
         f"{sum_of(batches, 'failures'):.0f} failures, {sum_of(batches, 'moved'):.0f} packets "

@@ -36,16 +36,17 @@ CONTROL_S = NacOptions().control_s
 # Packets of PACKET_BYTES that a link carries per second.
 LINK_PACKETS_PER_S = LINK_BPS / (8 * PACKET_BYTES)
 
-# Routers of the rings, and slots of a buffer.
+# Numbers of routers of the rings, slots of a buffer, and values of ``NacOptions.slack``.
 RINGS = (8, 12, 16, 24, 32)
 SLOTS = (1, 2, 4, 8)
 SLACKS = (0, 1, 2)
 
 # Loads of a ring of 8, as fractions of a link per node. Under tornado traffic it carries a third.
 LOADS = (0.2, 0.25, 0.3)
+# Simulated time of a run on a ring.
 RUN_S = 0.01
 
-# Loads of the torus, and its numbers of failed links.
+# Loads of the torus, its numbers of failed links, and the simulated time.
 TORUS_LOADS = (0.2, 0.3, 0.4)
 FAILED = (0, 4, 8, 12)
 TORUS_S = 0.002
@@ -53,12 +54,14 @@ TORUS_S = 0.002
 # Rings of the worst case. On rings of 24 and more the cycle dissolves before it is identified.
 WORST_RINGS = (8, 12, 16)
 
-# In the worst case each host sends messages half-way round a ring of one-slot buffers. They are
-# later than those of the host before it by this many t_f, so that one router closes the cycle.
+# In the worst case each host sends this number of messages half-way round a ring of one-slot
+# buffers. Successive hosts begin APART_TF control times (t_f) after each other, so that one router
+# closes the cycle.
 WORST_MESSAGES = 3
 APART_TF = 13
 
-# No router repeats an identification in the worst case before the others had their turn.
+# Retry time in the worst case. It is so long that all other routers identify the cycle before a
+# router repeats its identification.
 WORST_RETRY_S = 5e-3
 
 
@@ -175,7 +178,7 @@ def _messages(point: Row, run: Run, nodes: int) -> Injections:
 
 
 def _one_after_the_other(nodes: int) -> Injections:
-    """Return messages half-way round a ring, each host's later than those of the host before."""
+    """Return messages half-way round a ring. Hosts begin one after the other (``APART_TF``)."""
     source = np.repeat(np.arange(nodes, dtype=np.int32), WORST_MESSAGES)
     time_ps = np.rint(source * APART_TF * CONTROL_S * 1e12).astype(np.int64)
     destination = ((source + nodes // 2) % nodes).astype(np.int32)
@@ -212,9 +215,9 @@ def _identification(result: SimulationResult) -> Results:
     """Return the times of identification, in t_f, or None if no cycle was identified.
 
     Returns:
-        ``first_tf``: from the last input that blocked before the first cycle was identified until
-        then. ``waits_tf``: the median and the longest time for which inputs had been blocked when
-        they identified a cycle.
+        ``first_tf``: time from the moment when the last input blocked until the first cycle was
+        identified. ``waits_tf``: the median and the longest time for which inputs had been blocked
+        when they identified a cycle.
     """
     ticks = result.nac_timeline[:, 0]
     blocked = _is_event(result, "blocked")
@@ -267,7 +270,7 @@ def times_checks(rows: Rows) -> list[Check]:
 
 
 def _burst_check(rows: Rows, routers: int) -> Check:
-    """Check the time to identify the cycle after a burst, the longest of all buffers.
+    """Check the longest time to identify the cycle after a burst, over all sizes of buffers.
 
     An input may block long before the cycle closes. The time begins with the last one that blocks.
     """
@@ -346,26 +349,26 @@ def _random_traffic_check(runs: Rows) -> Check:
 
 def _improvement_checks(rows: Rows) -> list[Check]:
     """Check the proposals of section 4.3, on the ring at the highest load."""
-    busy = where(rows, part="ring", load=max(LOADS))
-    busy = [row for row in busy if not row.get("anew")]
-    nac = where(busy, deadlock="nac")
+    at_highest_load = where(rows, part="ring", load=max(LOADS))
+    at_highest_load = [row for row in at_highest_load if not row.get("anew")]
+    with_nac = where(at_highest_load, deadlock="nac")
     deepest = max(SLOTS)
-    deep_blocked = _events_per_packet(where(nac, slots=deepest, slack=0), "blocked")
-    shallow_blocked = _events_per_packet(where(nac, slots=1, slack=0), "blocked")
+    deep_blocked = _events_per_packet(where(with_nac, slots=deepest, slack=0), "blocked")
+    shallow_blocked = _events_per_packet(where(with_nac, slots=1, slack=0), "blocked")
     buffers = Claim(f"blocked inputs a packet, {deepest} slots over one").at_most(
         0.9, deep_blocked / shallow_blocked
     )
     buffers = buffers.cites("deeper buffers reduce deadlock-prone situations (4.3)")
 
-    slack_identified = _events_per_packet(where(nac, slots=2, slack=2), "identified")
-    identified = _events_per_packet(where(nac, slots=2, slack=0), "identified")
+    slack_identified = _events_per_packet(where(with_nac, slots=2, slack=2), "identified")
+    identified = _events_per_packet(where(with_nac, slots=2, slack=0), "identified")
     slack = Claim("cycles identified a packet, two slots of slack over none").at_most(
         0.9, slack_identified / identified
     )
     slack = slack.cites("reduces the number of identifications (4.3)")
 
-    one_channel = where(busy, deadlock="none")
-    two_channels = where(busy, deadlock="virtual-channels")
+    one_channel = where(at_highest_load, deadlock="none")
+    two_channels = where(at_highest_load, deadlock="virtual-channels")
     channels = Claim("runs that deadlock with two virtual channels (dateline)").equal(
         0.0, sum_of(two_channels, "deadlocked")
     )
@@ -388,10 +391,10 @@ def _failures_check(rows: Rows) -> Check:
     """Check that failures make deadlocks more frequent."""
     load = TORUS_LOADS[-1]
     runs = where(rows, part="torus", deadlock="none", load=load)
-    without = where(runs, faults=FAILED[0])
-    most = where(runs, faults=FAILED[-1])
+    without_failures = where(runs, faults=FAILED[0])
+    with_most_failures = where(runs, faults=FAILED[-1])
     differences = []
-    for row, row_without in zip(most, without, strict=True):
+    for row, row_without in zip(with_most_failures, without_failures, strict=True):
         differences.append(float(row["deadlocked"]) - float(row_without["deadlocked"]))
     check = at_least(
         f"8x8 torus at {load} of a link without NAC: share of runs that deadlock, "
@@ -405,13 +408,13 @@ def _failures_check(rows: Rows) -> Check:
 
 def _delivery_check(rows: Rows) -> Check:
     """Check that runs with NAC, or with two channels, deliver all messages."""
-    bare = where(rows, deadlock="none")
-    safe = [row for row in rows if row["deadlock"] != "none"]
+    unprotected = where(rows, deadlock="none")
+    protected = [row for row in rows if row["deadlock"] != "none"]
     check = Claim("runs with NAC or two channels that leave a message undelivered").equal(
-        0.0, _incomplete_runs(safe)
+        0.0, _incomplete_runs(protected)
     )
-    check = check.against(_incomplete_runs(bare), "as without either")
-    return check.noting(f"{len(safe)} runs")
+    check = check.against(_incomplete_runs(unprotected), "as without either")
+    return check.noting(f"{len(protected)} runs")
 
 
 def _incomplete_runs(rows: Rows) -> int:
@@ -423,16 +426,16 @@ def figures(rows: Rows) -> Figures:
 
     On the ring it is drawn over slots by load, and on the torus over failures by load.
     """
-    bare = where(rows, deadlock="none")
+    unprotected = where(rows, deadlock="none")
     return {
         "ring": _draw_deadlock_share(
-            where(bare, part="ring"),
+            where(unprotected, part="ring"),
             "slots",
             "Ring of 8, tornado, 10 ms: runs that deadlock without avoidance",
             "slots a buffer",
         ),
         "failures": _draw_deadlock_share(
-            where(bare, part="torus"),
+            where(unprotected, part="torus"),
             "faults",
             "8x8 torus, FT-DRB without NAC, 2 ms: runs that deadlock",
             "failed links",

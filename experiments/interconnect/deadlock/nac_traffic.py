@@ -37,12 +37,13 @@ from testbed.model.studies import (
 )
 from testbed.report.drawing.charts import Figure, Mark, draw_bars
 
+# Packets per second and node of the tornado traffic, and the simulated time in seconds.
 RATES = (400.0, 500.0, 600.0)
 SECONDS = 2.0
 
 
 class Step(NamedTuple):
-    """Two rates, and the ratio of the cost of a deadlock at these rates in the document."""
+    """Two rates, and the document's ratio of the costs of a deadlock at the two rates."""
 
     low: float
     high: float
@@ -51,13 +52,13 @@ class Step(NamedTuple):
 
 STEPS = (Step(400.0, 500.0, 1.12), Step(500.0, 600.0, 1.08))
 
-# Patterns of all other nodes.
+# Patterns of the other traffic, which all nodes outside the row send.
 BACKGROUNDS = ("bit-reversal", "butterfly", "shuffle", "transpose")
 
-# Share of the packets that may be late at most (%), as in Figure 5.20.
+# Largest share of packets that may be late (%), as in Figure 5.20.
 MAX_DIP_PERCENT = 0.33
 
-# The document's figures of surface maps by the pattern of all other nodes, each at three rates.
+# Numbers of the document's figures of surface maps, by the pattern of the other traffic.
 APPENDIX = {
     "": "A.2-A.4",
     "bit-reversal": "A.6-A.8",
@@ -88,7 +89,7 @@ def points(quick: bool, seed: int) -> Points:
 
 
 def judge(rows: Rows) -> Verdict:
-    """Check that NAC delivers all messages, and the cost of the deadlock in the document."""
+    """Check that NAC delivers all messages, and that a deadlock costs as much as in the document."""
     checks = [_delivery_check(rows), _recovery_check(rows), _throughput_check(rows)]
     checks += [_step_check(rows, step) for step in STEPS]
     highest = where(rows, rate=RATES[-1], others="")
@@ -166,12 +167,12 @@ def _rise_us(row: Row) -> float:
 
 
 def _rise_percent(row: Row) -> float:
-    """Return the rise of the running mean of latency in the slot of the burst, over that before."""
+    """Return by how many percent the running mean of latency rises in the slot of the burst."""
     return float(100.0 * row["rise_us"] / row["latency_before_us"])
 
 
 def _drift_percent(row: Row) -> float:
-    """Return how far latency after the treatment is from that before it."""
+    """Return the difference of latency after the treatment and before it, in percent."""
     return float(100.0 * abs(row["latency_after_us"] / row["latency_before_us"] - 1))
 
 
@@ -182,8 +183,8 @@ def _dip_percent(row: Row) -> float:
 def figures(rows: Rows) -> Figures:
     """Draw latency, throughput and surface maps (Figures 5.18 to 5.24 and A.1 to A.17)."""
     with_bit_reversal = where(rows, others="bit-reversal", rate=500.0)[0]
-    alone = where(rows, others="")
-    beside = [row for row in rows if row["others"]]
+    tornado_alone = where(rows, others="")
+    with_other_traffic = [row for row in rows if row["others"]]
     return {
         "5.18-5.21": _draw_cost(
             rows,
@@ -203,8 +204,8 @@ def figures(rows: Rows) -> Figures:
             "Packets received, tornado at 500/s and bit reversal at 200/s",
             maps_around_burst(with_bit_reversal),
         ),
-        "A.1": _draw_running_means(alone, "tornado alone"),
-        "A.5": _draw_running_means(beside, "other traffic beside"),
+        "A.1": _draw_running_means(tornado_alone, "tornado alone"),
+        "A.5": _draw_running_means(with_other_traffic, "other traffic beside"),
         **_appendix_maps(rows),
     }
 

@@ -176,7 +176,7 @@ def _undelivered(rows: Rows) -> int:
 
 
 def _moves(row: Row) -> float:
-    """Return the number of packets that NAC put aside in a run."""
+    """Return the number of packets that NAC moved to avoidance buffers in a run."""
     return float(row["nac"].get("moves", 0) + row["nac"].get("recovery moves", 0))
 
 

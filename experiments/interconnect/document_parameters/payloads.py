@@ -127,7 +127,7 @@ def _difference_check(
 
     Args:
         means: Mean performance by setting.
-        plural: Name of the setting's values, for people.
+        plural: Name of the setting's values in the plural, for the texts of checks.
         field: Field of ``Setting``.
         pair: The two values that are compared.
     """

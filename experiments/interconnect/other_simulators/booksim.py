@@ -52,7 +52,7 @@ BOOKSIM = "booksim"
 THESIS = "thesis"
 AS_THESIS = "as our other model of a hop, `thesis`"
 
-# The routing with detours, which has checks of its own.
+# The routing with detours, which has separate checks.
 DETOUR_ROUTING = "valiant"
 
 

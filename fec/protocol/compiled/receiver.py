@@ -1,7 +1,8 @@
-"""``StreamReceiver`` whose ordinary packets are received in C, with equal events and reports.
+"""A subclass of ``StreamReceiver`` that receives ordinary packets in C.
 
-Both parts work on the same tables. ``StreamReceiver`` itself receives every packet that is not
-ordinary: of another session, of an unexpected block or time, or damaged.
+Events and reports are the same as those of ``StreamReceiver``. The C module and the Python methods
+work on the same tables. The Python methods receive every packet that is not ordinary: packets of
+another session, of an unexpected block or time, and damaged ones.
 """
 
 import functools
@@ -38,10 +39,11 @@ from fec.protocol.receiver_types import (
 )
 from fec.protocol.row_seals import SLOWER, c_module
 
+# A block number above all others. As the field ``touched``, it says that no block has new symbols.
 _FAR = 1 << 62
 # Index of each field among the integers of a receiver.
 _AT = {name: index for index, name in enumerate(RECEIVER.names or ())}
-# A named tuple's own constructor takes twice the time, for every packet.
+# Creates a named tuple in half the time that its class needs. It is called for every packet.
 _new_tuple = tuple.__new__
 
 
@@ -77,7 +79,7 @@ class _Symbols(dict[int, bytes]):
 
 
 def _release_place(tables: ReceiverTables, record: Any) -> None:
-    """Release the place of a block's symbols."""
+    """Release the rows of the tables that contain a block's symbols."""
     if record["place"] >= 0:
         tables.free[tables.receiver["free"][0]] = record["place"]
         tables.receiver["free"] += 1
@@ -121,7 +123,10 @@ class _Block(Tabled):
 
 
 class _OpenBlocks(Tabled, MutableMapping[int, Any]):
-    """The open blocks of the tables, which are consecutive and closed from the oldest on."""
+    """The open blocks of the tables, by number.
+
+    The numbers are consecutive. Blocks are closed in order, the oldest first.
+    """
 
     _oldest, _stop, _free = fields(RECEIVER, "oldest", "stop", "free")
 
@@ -158,7 +163,7 @@ class _OpenBlocks(Tabled, MutableMapping[int, Any]):
         self._spoilt.pop(number, None)
 
 
-# Events, or rows of ``ReceiverTables.noted``.
+# Events in order, either as objects, or as rows of ``ReceiverTables.noted``.
 _Part = list[Event] | NDArray[np.int64]
 
 
@@ -221,9 +226,10 @@ class BatchEvents:
 
 
 class CompiledReceiver(Tabled, BatchReceiver):
-    """Receives batches with the C module.
+    """Receives batches of packets with the C module.
 
-    Its tables have room for 8193 blocks; the kernel gives them memory as they are used.
+    The tables have room for the symbols of 8193 blocks. The operating system provides their memory
+    only when they are used.
 
     Raises:
         EngineUnavailable: The C module is missing.
@@ -320,7 +326,7 @@ class CompiledReceiver(Tabled, BatchReceiver):
         return super().reports_due(now_s)
 
     def receive_many(self, count: int) -> BatchEvents:
-        """Process the packets of the first rows, and return the events in order."""
+        """Process the packets in the first ``count`` rows, and return the events in order."""
         parts: list[_Part] = []
         integers = self.integers
         tables = self._tables
@@ -370,7 +376,7 @@ class CompiledReceiver(Tabled, BatchReceiver):
             reals[_AT["alarm_s"]] = -np.inf
 
     def _note_symbols(self) -> None:
-        """Note for the next report which symbols have arrived since the last one."""
+        """Tell the loss reporter which symbols have arrived since the last call."""
         highest = self._highest
         tables = self._tables
         first = max(self.table["touched"].item(), highest - MAX_BLOCKS + 1)

@@ -2,8 +2,10 @@
 
     python -m testbed.api.emulated.sandbox_server LIFELINE
 
-LIFELINE is the descriptor of this process's end of the lifeline (see ``sandbox_client``). The task
-arrives over the lifeline as a pickle, because both ends are the same program of the same user.
+The lifeline is a pair of connected sockets. This process ends when its owner closes the other end,
+or is killed (see ``sandbox_client``). LIFELINE is the descriptor of this process's end. The task
+arrives over the lifeline as a pickle. That is safe, because both ends are the same program of the
+same user.
 """
 
 import os

@@ -29,6 +29,7 @@ from testbed.tunnel.emulated.tunnel import RunningTunnel, running_tunnel
 from testbed.tunnel.plan import TunnelPlan
 from topologies.network import Network, label_of
 
+# Source and destination of a route.
 Pair = tuple[str, str]
 ProgressTo = Callable[[socket.socket], ReportProgress]
 P = TypeVar("P", StreamPlan, BulkPlan)
@@ -42,7 +43,7 @@ class SessionNetwork(FromParts):
 
         Args:
             network: The network.
-            ends: The switches that get an additional host outside the model.
+            ends: The switches that get an additional host, which is not part of the network.
             mtu: Largest packet in bytes.
             shape: Whether links have the capacity and the delay of the network.
         """
@@ -71,7 +72,7 @@ class SessionNetwork(FromParts):
         self._breaker = FaultInjector(self.net)
 
     def handlers(self, progress_to: ProgressTo) -> dict[str, Handler]:
-        """Return the handlers of all requests: those of ``RequestHandlers`` and the session's own.
+        """Return the handlers of all requests: those of ``RequestHandlers``, and the session's.
 
         Args:
             progress_to: Returns the function that sends progress over a connection.
@@ -121,7 +122,7 @@ class SessionNetwork(FromParts):
         }
 
     def _checked_plan(self, plan: object, kind: type[P]) -> P:
-        """Return the plan if this network can carry it out as it was predicted."""
+        """Return the plan, or raise InputError if the predictions do not hold for this network."""
         name = self._wiring.network.name
         if not isinstance(plan, kind) or plan.network.links != self._wiring.network.links:
             raise InputError(f"the plan is for another network than {name!r}, which is up here")
@@ -233,13 +234,18 @@ class SessionNetwork(FromParts):
                     self._put(number, rules)
 
     def _put(self, number: int, rules: Rules) -> float:
-        """Install rules and return the seconds until every switch had confirmed them."""
+        """Install rules, and return the seconds until every switch had confirmed them.
+
+        Args:
+            number: Id of this set of rules at the controller.
+            rules: The flow rules, and the kernel's routes.
+        """
         if rules[1]:
             self._platform.route(rules[1])
         return self._controller.install(rules[0], plan_id=number)
 
     def _take(self, number: int, rules: Rules) -> None:
-        """Remove rules."""
+        """Remove the rules that ``_put`` installed under a number."""
         self._controller.remove(number)
         if rules[1]:
             self._platform.route(rules[1], add=False)

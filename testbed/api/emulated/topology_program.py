@@ -20,8 +20,10 @@ from testbed.emulation.sandbox import system_call_filter
 from testbed.emulation.sandbox.bare_root import change_root, python_paths
 from testbed.emulation.sandbox.sandbox_entry import EXIT_REFUSED, RefusedError, enter
 
-# Bytes of an output, or of another file. The program that reads the answer has the same limit.
+# Largest size of the output, and of any other file, in bytes. The program that reads the answer has
+# the same limit.
 MAX_OUTPUT_BYTES = 16 << 20
+# Resource limits of the program: memory, processor time, and files.
 _LIMITS = {
     resource.RLIMIT_AS: 2 << 30,
     resource.RLIMIT_CPU: 60,
@@ -30,6 +32,7 @@ _LIMITS = {
     resource.RLIMIT_NOFILE: 64,
     resource.RLIMIT_CORE: 0,
 }
+# Constants of Linux (linux/prctl.h, linux/capability.h).
 _PR_CAPBSET_DROP = 24
 _PR_CAP_AMBIENT = 47
 _PR_CAP_AMBIENT_CLEAR_ALL = 4
@@ -38,7 +41,7 @@ _CAPABILITY_VERSION_3 = 0x20080522
 
 
 def main(arguments: list[str]) -> None:
-    """Enter the sandbox, give every right up, and become the program that reads the file."""
+    """Enter the sandbox, drop all privileges, and execute the program that reads the file."""
     paths = python_paths()
     program = os.path.realpath(sys.executable)
     enter({"die_with_parent": True})
@@ -67,7 +70,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _set_limits() -> None:
-    """Set the limits, unless a lower one is set already."""
+    """Set the resource limits, unless a lower one is set already."""
     for limit, value in _LIMITS.items():
         _, maximum = resource.getrlimit(limit)
         if maximum == resource.RLIM_INFINITY or maximum > value:
@@ -75,7 +78,10 @@ def _set_limits() -> None:
 
 
 def confine(folder: str, readable: set[str]) -> None:
-    """Give up, in a sandbox, what the author of a file in the folder could misuse.
+    """Drop all privileges that the author of a file in the folder could misuse.
+
+    The process must be in a sandbox already. It loses access to other files, all capabilities, and
+    most system calls.
 
     Args:
         folder: The absolute path of the file's folder.

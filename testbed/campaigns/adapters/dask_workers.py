@@ -1,4 +1,7 @@
-"""Dask workers for points and units: processes on this machine, or those of another scheduler."""
+"""Dask workers that compute the points of a study, or the units of a campaign.
+
+The workers are processes on this machine, or belong to a scheduler that the user started.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,8 +19,8 @@ R = TypeVar("R")
 # Time limits for the connection to a scheduler, and for its first worker.
 CONNECT_S = 15.0
 FIRST_WORKER_S = 60.0
-# A unit is repeated so many times after its worker was lost. Only a unit that itself kills workers
-# reaches this number.
+# Number of workers that may be lost while they compute the same item. Only an item that kills its
+# workers, for instance because it needs too much memory, reaches this number.
 LOST_WORKERS = 100
 
 
@@ -25,7 +28,7 @@ LOST_WORKERS = 100
 def dask_client(
     workers: int, scheduler: str | None, security: "Security | None" = None
 ) -> "Iterator[Client]":
-    """Yield a client of new processes on this machine, or of another scheduler.
+    """Connect to new worker processes on this machine, or to a scheduler, and yield the client.
 
     Other users of this machine can reach the ports of its processes, which therefore accept only
     clients with the certificate of the cluster.
@@ -82,7 +85,7 @@ def shared_out(
     say: Callable[[T], str],
     *common: object,
 ) -> "Iterator[tuple[T, R]]":
-    """Yield each item with its result, as workers finish.
+    """Compute all items on the workers, and yield each item with its result as soon as it is known.
 
     Args:
         client: The client of the workers.

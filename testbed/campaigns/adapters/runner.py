@@ -20,6 +20,7 @@ from topologies import Json, JsonObject, TopologyError
 if TYPE_CHECKING:
     from distributed import Security
 
+# Name of the file of all rows in the folder of a run.
 RESULTS = "campaign.parquet"
 
 
@@ -40,7 +41,7 @@ def run_campaign(
         workers: Number of processes on this machine, if there is no scheduler.
         scheduler: Address of a Dask scheduler, or None.
         security: Certificates for the scheduler. None: plain TCP.
-        report_progress: Called with the number of computed units and of all units.
+        report_progress: Called with the number of computed units and the number of all units.
 
     Raises:
         InputError: The network, the end points or a method of a unit do not exist.

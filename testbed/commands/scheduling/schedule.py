@@ -29,19 +29,19 @@ from testbed.scheduling.wormhole import WormholeRun, run_wormhole
 from topologies import Json, JsonObject, Network, load_network
 from topologies.files.formats import write_atomically
 
-# Limits on the number of transfers that are carried over a wormhole network, drawn, and routed
-# again if links are idle.
+# Largest numbers of transfers for the simulation of a wormhole network, for drawings, and for a second
+# schedule over balanced routes.
 MAX_CARRIED = 200_000
 MAX_DRAWN = 20_000
 MAX_REROUTED = 20_000
 # Default size of a message, in bytes.
 MESSAGE_BYTES = 1_000_000
-# Number of frames that a terminal shows.
+# Largest number of frames that a terminal shows.
 MOST_FRAMES = 12
 # Number of transfers whose links are named at once. There may be millions of transfers, which must
 # not all be in memory.
 _NAMED_AT_ONCE = 4096
-# Number of transfers of a deadlock that are listed.
+# Largest number of transfers of a deadlock that are listed.
 _LISTED_WAITS = 6
 DESCRIPTION = (
     "Schedule the transfers of a network (all-to-all by default) or of a traffic file. A liquid "
@@ -57,11 +57,11 @@ def wormhole_document(
     remedy: str,
     seed: int,
 ) -> JsonObject:
-    """Carry the schedule hop by hop, with a barrier between its frames and without.
+    """Simulate a schedule in a wormhole network, with barriers between its frames and without.
 
     Args:
         traffic: The transfers.
-        schedule: Their schedule.
+        schedule: The schedule of the transfers.
         remedy: The action on a deadlock: "none", "timeout" or "virtual-channels".
         seed: Seed of the random order of transfers.
     """
@@ -145,6 +145,7 @@ def _uses_wormhole(args: argparse.Namespace) -> bool:
     return bool(args.wormhole)
 
 
+# Conditions under which options are accepted, and what a message asks for otherwise.
 _WITH_NETWORK = Only(
     when=_has_network,
     needs="NETWORK, whose nodes it names (a file has its own transfers)",
@@ -319,7 +320,10 @@ def run(args: argparse.Namespace) -> Answer:
 
 
 def _refuse_beside_verify(args: argparse.Namespace) -> None:
-    """Refuse options that contradict ``--verify``, whose file has the transfers and frames."""
+    """Raise InputError for options that contradict ``--verify``.
+
+    Its file contains the transfers and the frames.
+    """
     if args.check is None:
         return
     refused = args.network is not None or args.traffic is not None
@@ -337,10 +341,11 @@ def _exchange_facts(
     traffic: Traffic,
     schedule: Schedule,
 ) -> JsonObject:
-    """Return the time of an exchange and what the schedule did not take into account.
+    """Return the duration of an exchange, and properties of the network that schedules ignore.
 
-    The keys ``liquid``, ``proved`` and ``optimal`` of the schedule are replaced if links of
-    different capacity counted alike and the schedule takes longer than they need.
+    Schedules treat all links as equal. If the links have different capacities, and a shorter
+    exchange is therefore possible, the keys ``liquid``, ``proved`` and ``optimal`` of the schedule
+    are replaced.
     """
     from testbed.scheduling.exchange_time import exchange_time
 
@@ -381,7 +386,7 @@ def _balanced_facts(
     schedule: Schedule,
     idle_links: int,
 ) -> JsonObject:
-    """Return the length of a schedule over balanced routes if it is shorter."""
+    """Return the length of a schedule over balanced routes, or nothing if it is not shorter."""
     balanced = traffic_of_options(args.network, args.pattern, None, "balanced", None)
     if balanced.bottleneck_load >= schedule.length:
         return {}
@@ -397,7 +402,10 @@ def _balanced_facts(
 
 
 def _flow_bound_s(network: Network, traffic: Traffic, message_bytes: int) -> float:
-    """Return the time that no routes and no schedule beat, with the links' capacities."""
+    """Return a lower bound on the duration of an exchange, in seconds.
+
+    It holds for all routes and schedules, and takes the capacities of the links into account.
+    """
     from testbed.routing.demands.flow_bound import flow_bound
 
     slowest_bps = min(link.capacity_bps for link in network.links)
@@ -407,7 +415,7 @@ def _flow_bound_s(network: Network, traffic: Traffic, message_bytes: int) -> flo
 
 
 def _remarks(extras: Json, network: str) -> Iterator[str]:
-    """Yield a line for each thing that the schedule did not take into account."""
+    """Yield a line for each property of the network that the schedule ignores."""
     if extras.get("unequal_capacities"):
         slowest_bps, fastest_bps = extras["capacities_bps"]
         size = extras["message_bytes"]
@@ -427,7 +435,7 @@ def _remarks(extras: Json, network: str) -> Iterator[str]:
 
 
 def _flow_bound_facts(args: argparse.Namespace, traffic: Traffic, schedule: Schedule) -> JsonObject:
-    """Compare routes and schedule with a bound for all routes.
+    """Return the keys that compare routes and schedule with a lower bound for all routes.
 
     The bound assumes messages of equal size and links of equal capacity.
     """
@@ -485,7 +493,7 @@ def traffic_of_options(
 def schedule_document(traffic: Traffic, schedule: Schedule) -> JsonObject:
     """Return the object of ``testbed schedule --json``.
 
-    The links of its transfers are named only while it is written.
+    The names of the links of transfers are looked up only when the object is written.
     """
     return {
         "method": schedule.method,
@@ -543,7 +551,7 @@ def _verified(args: argparse.Namespace) -> Answer:
 
 
 def _scheduled(args: argparse.Namespace, extras: JsonObject) -> tuple[Traffic, Schedule]:
-    """Find a schedule. Put the properties of chunks into ``extras`` if there are any."""
+    """Find a schedule. If messages are divided into chunks, describe these in ``extras``."""
     traffic = traffic_of_options(args.network, args.pattern, args.traffic, args.routing, args.parts)
     if args.unequal is not None:
         from testbed.commands.scheduling.unequal_messages import chunks_document, split_traffic

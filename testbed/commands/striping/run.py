@@ -49,7 +49,7 @@ DESCRIPTION = (
     "which gets its rank, and other hosts run I/O listeners for striped files. File names refer "
     "to the I/O nodes by the names of their hosts, or by p1, p2, ..."
 )
-# Length of the command line in the title of the live page.
+# Largest length of the command line in the title of the live page.
 _TITLE_LENGTH = 60
 
 
@@ -61,6 +61,7 @@ def _has_no_subfile_dir(args: argparse.Namespace) -> bool:
     return args.root is None
 
 
+# Conditions under which options are accepted, and what a message asks for otherwise.
 _HERE = Only(
     when=_on_one_machine,
     needs="a program on one machine, without --machines (its launcher starts ranks in hosts of its "
@@ -273,7 +274,8 @@ def _placement(args: argparse.Namespace) -> Placement:
 def _program_argv(args: argparse.Namespace) -> list[str]:
     """Return the program and its arguments.
 
-    A program next to our Python is preferred, so that ``python`` has the library installed.
+    A program in the directory of this Python interpreter is preferred. Thus ``python`` is an
+    interpreter that can import the library.
 
     Raises:
         InputError: No program was given, or it does not exist.

@@ -49,6 +49,7 @@ DESCRIPTION = (
 )
 # Columns of the summary that are put into the title if all rows agree.
 _CONSTANT_COLUMNS = ("labels", "M", "DER", "equation")
+# Heading of the means over the common rows (see ``testbed.campaigns.summary``).
 _COMMON_ROWS = "of the common rows"
 
 
@@ -127,7 +128,10 @@ def _interim_results(campaign: Campaign, store: StudyRun) -> InterimResults:
 
 
 def _list() -> Answer:
-    """List the campaigns that come with the testbed. Their first line says what they do."""
+    """List the campaigns that come with the testbed.
+
+    The first line of the file of a campaign, a comment, says what the campaign does.
+    """
     documents: JsonObject = {}
     lines: list[str] = []
     for name, text in shipped_campaigns().items():
@@ -143,7 +147,8 @@ def _list() -> Answer:
 def _open_run(args: argparse.Namespace, campaign: Campaign) -> StudyRun:
     """Open a new run, or the unfinished one that ``--resume`` names.
 
-    The name of a run has a digest of the campaign, so that only runs of the same file are resumed.
+    The name of a run contains a digest of the campaign, so that only runs of the same campaign are
+    resumed.
     """
     description = json_ready(campaign)
     content = json.dumps(description, sort_keys=True).encode()

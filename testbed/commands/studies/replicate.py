@@ -251,7 +251,7 @@ def _worker_arguments(args: argparse.Namespace) -> list[str]:
 
 
 def _run_all(replication: Replication, deadline_s: float, quiet: bool) -> None:
-    """Run studies until none is left or the time is over.
+    """Run studies until none is left, or the time limit expires.
 
     A study whose run is invalid is run again after all others. Its valid points are kept.
 

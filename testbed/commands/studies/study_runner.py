@@ -96,7 +96,7 @@ def study_parser(study: Study | SessionStudy, program: str | None = None) -> One
     """Return the parser of a study's options.
 
     Args:
-        study: The study. It may have options of its own, and options for workers.
+        study: The study. It may have additional options, and options for workers.
         program: The command line before the options, for messages.
     """
     parser = OneLineParser(
@@ -255,7 +255,7 @@ def _reuse_points(study: Study, run: StudyRun, points: list[Row], directory: Pat
 def _measure_missing(
     study: Study, run: StudyRun, points: list[Row], args: argparse.Namespace
 ) -> list[Row]:
-    """Measure and store the points that are missing, until the time of ``--max-hours`` is over.
+    """Measure and store the points that are missing, until ``--max-hours`` have passed.
 
     Returns:
         The rows of all points that are measured now, in the order of the points.

@@ -1,8 +1,9 @@
 """Networks that are small enough for an exploration of all states.
 
 A network has routers, links, the flows that load them, and the cables that may fail. There is one
-routing table for each set of failed cables: the network's own static routing if all cables work,
-and otherwise fewest links over the live ones. Every router knows the current table at once.
+routing table for each set of failed cables: the static routing of the network if all cables work,
+and otherwise paths with the fewest links that work. When a cable fails or is repaired, all routers
+use the new table at once.
 """
 
 import itertools
@@ -16,8 +17,7 @@ from testbed.errors import InputError
 from testbed.interconnect.static_paths import NONE, build_paths
 from topologies import load_network
 
-# [router][destination]: the link that leaves the router; NONE at the destination, or if there is no
-# path.
+# [router][destination]: the next link of a packet; NONE at the destination, or if there is no path.
 Table = tuple[tuple[int, ...], ...]
 
 
@@ -46,11 +46,15 @@ class SmallNetwork:
     tables: dict[int, Table] = field(default_factory=dict)
 
     def dead_links(self, down: int) -> frozenset[int]:
-        """Return the links of the failed cables of a bit set."""
+        """Return the links of the failed cables, given as a bit set of cables."""
         return _links_of_cables(self.cables, down)
 
     def places(self) -> list[tuple[int, int]]:
-        """Return (router, destination) of the flows' packets, whatever fails on their path."""
+        """Return the pairs (router, destination) of all packets that can exist.
+
+        A pair says that a packet to this destination can be at this router, whichever cables fail
+        while it travels.
+        """
         # The dictionary serves as an ordered set. ``waiting`` grows while it is read.
         places = dict.fromkeys(self.flows)
         waiting = list(places)
@@ -117,7 +121,7 @@ def _links_between(ends: Sequence[tuple[int, int]], pair: tuple[int, int]) -> tu
 
 
 def _links_of_cables(cables: Sequence[Sequence[int]], down: int) -> frozenset[int]:
-    """Return the links of the cables of a bit set."""
+    """Return the links of all cables in a bit set."""
     links: set[int] = set()
     for cable, cable_links in enumerate(cables):
         if down >> cable & 1:
@@ -153,9 +157,9 @@ def one_way_ring(routers: int, hops: Sequence[int]) -> SmallNetwork:
 def two_rings() -> SmallNetwork:
     """Return a ring of three routers and a ring of four that share a link.
 
-    The rings 0, 1, 2 and 0, 1, 3, 4 share the link from 0 to 1. Both have one direction, and all
-    hosts send two links ahead. So two inputs of router 0 request the shared link, and an input of
-    router 1 is on two cycles.
+    The rings 0, 1, 2 and 0, 1, 3, 4 share the link from 0 to 1. Both have one direction, and each
+    host sends to the hosts that are two links ahead. So two inputs of router 0 request the shared
+    link, and an input of router 1 is on two cycles.
     """
     links = ((0, 1), (1, 2), (2, 0), (1, 3), (3, 4), (4, 0))
     flows = ((0, 2), (1, 0), (2, 1), (0, 3), (1, 4), (3, 0), (4, 1))
@@ -166,7 +170,9 @@ def two_rings() -> SmallNetwork:
 
 
 def _fewest_links(routers: int, ends: Sequence[tuple[int, int]], dead: frozenset[int]) -> Table:
-    """Return the routing table with fewest live links; of equal ones the first.
+    """Return the routing table of the paths with the fewest links that work.
+
+    Of several such paths, the one whose first link has the lowest number is taken.
 
     Args:
         routers: Number of routers.

@@ -293,7 +293,7 @@ class InjectionProcess:
     Attributes:
         kind: "poisson"; "periodic"; or "burst": ``burst_messages`` at one moment, then nothing
             until the mean rate is met.
-        rate_per_s: Mean number of messages a second of every sender.
+        rate_per_s: Mean number of messages per second of every sender.
         burst_messages: Messages per burst.
         in_phase: Whether all senders start at 0. Otherwise the starts of periodic senders are
             spread evenly over the period, and each sender of bursts starts at a random moment of

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 else:  # matplotlib is imported when a figure is drawn, not when a study is listed
     Axes = Figure = object
 
-# Colours for capillary layers. Step 0 is layer 1, the most loaded bottleneck.
+# Number of colours for capillary layers. Colour 0 is that of layer 1, the most loaded bottleneck.
 LAYER_STEPS = 7
 
 # Name -> (colour on a light page, colour on a dark page).
@@ -102,6 +102,7 @@ STYLE: Json = {
 # Positions of a legend that has no room among the curves: below the axes, or at their right.
 BELOW: JsonObject = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16), "ncols": 2}
 COMPARED: JsonObject = {"loc": "center left", "bbox_to_anchor": (1.01, 0.5)}
+# Markers of the first eight series, as matplotlib writes them.
 MARKS = "osD^vP*X"
 # The first eight series have the first dashes and hatches, the next eight the second ones.
 _DASHES = ("-", "--", ":")
@@ -136,7 +137,7 @@ def panels(
 def chart(
     title: str = "", *, size: tuple[float, float] = (7.6, 4.4), **named: object
 ) -> tuple[Figure, Axes]:
-    """Return a figure and its only axes, which do not shrink to make room for a legend.
+    """Return a figure with one pair of axes, whose size does not depend on a legend.
 
     Args:
         title: Title of the axes.
@@ -169,7 +170,7 @@ def bare(width: float, height: float, layout: Literal["constrained"] | None = No
 
 
 def ticks(axes: Axes, values: Iterable[float], *, axis: str = "x") -> None:
-    """Make an axis logarithmic, with ticks only at these values, written without exponents."""
+    """Make an axis logarithmic, with ticks only at these values, and labels without exponents."""
     positions = sorted(set(values))
     labels = [f"{value:g}" for value in positions]
     axes.set(**{f"{axis}scale": "log"})
@@ -180,7 +181,7 @@ def ticks(axes: Axes, values: Iterable[float], *, axis: str = "x") -> None:
 def draw_dots(
     axes: Axes, position: float, values: Sequence[float], colour: str, *, width: float = 0.3
 ) -> None:
-    """Draw values as dots in ascending order, spread over ``width`` around a position."""
+    """Draw values as dots in ascending order, spread over ``width`` around an x position."""
     xs = []
     for index in range(len(values)):
         xs.append(position + width * (index / max(1, len(values) - 1) - 0.5))

@@ -476,7 +476,7 @@ def _draw_nodes(
     sides: Mapping[str, float],
     ends: Sequence[str] = (),
 ) -> None:
-    """Draw hosts as dots and switches as squares; ``ends`` have a colour of their own."""
+    """Draw hosts as dots and switches as squares; ``ends`` have another colour."""
     for nodes, marker, fill, edge, order in (
         (network.hosts, "o", LIGHT["paper"], LIGHT["soft"], 2),
         (network.switches, "s", LIGHT["measured"], LIGHT["paper"], 3),

@@ -1,8 +1,8 @@
-"""Positions of the nodes of a complete network in a drawing, in arbitrary units with y upwards.
+"""Positions of all nodes of a network in a drawing, in arbitrary units with y upwards.
 
-The nodes' own positions are used if they have any. Fat trees are drawn in rows, tori as a projected
-grid, rings and small dense networks on a circle, and other networks by path lengths. The same
-network always gets the same positions.
+Positions that the network contains are used. Otherwise, fat trees are drawn in rows, tori as a
+projected grid, rings and small dense networks on a circle, and other networks by path lengths. The
+same network always gets the same positions.
 """
 
 import math
@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from networkx import Graph
 
 Point = tuple[float, float]
-# Kamada-Kawai takes cubic time. Larger networks are laid out with springs.
+# Largest number of nodes whose positions follow from path lengths (Kamada-Kawai, which takes cubic
+# time). Larger networks are laid out by forces between nodes.
 MAX_BY_PATH_LENGTHS = 250
+# Largest number of densely connected nodes that are placed on a circle.
 MAX_ON_CIRCLE = 12
 
 
@@ -142,10 +144,11 @@ def _grid_position(point: Sequence[float], shape: Sequence[float]) -> Point:
 
 
 def _by_shape(network: Network) -> dict[str, Point]:
-    """Return positions for a network without any: of its switches, or of all nodes if it has none.
+    """Return positions that follow from the links of a network alone.
 
-    Few nodes that are densely connected are placed on a circle. Otherwise each connected component
-    is laid out by path lengths, one to the right of the other.
+    They are the positions of its switches, or of all nodes if it has no switches. A few densely
+    connected nodes are placed on a circle. Otherwise each connected component is laid out by path
+    lengths, one to the right of the other.
     """
     # networkx takes long to import, and most networks have positions.
     import networkx as nx
@@ -294,13 +297,13 @@ def _angle(a: Point, b: Point) -> float:
 
 
 def _usual_distance(positions: Mapping[str, Point]) -> float:
-    """Return the median distance from a node to the nearest other node, 1 if there is only one."""
+    """Return the median distance from a node to its nearest neighbour; 1 if there is only one."""
     nearest = _nearest_distances(list(positions.values()))
     return nearest[len(nearest) // 2] if nearest else 1.0
 
 
 def close_distance(points: Sequence[Point]) -> float:
-    """Return the distance to the nearest other point that nine points in ten exceed.
+    """Return the 10th percentile of the distances from each point to its nearest neighbour.
 
     It is infinite for fewer than two points.
     """

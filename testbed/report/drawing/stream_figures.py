@@ -23,9 +23,10 @@ from testbed.report.wording import counted, fault_title, link_title, link_words,
 from topologies import Json, JsonObject, LinkId, Network
 from topologies.files.node_link import parse_document
 
-# An inch of a figure is 72 pixels of a page.
+# Length of a pixel in inches: an inch of a figure is 72 pixels of a page.
 PX = 1 / 72
-# In a larger network, only the nodes near the route are drawn.
+# Largest number of nodes of a network that is drawn completely. Of a larger one, only the nodes
+# near the route are drawn.
 CROWD = 60
 # Faults with their numbers.
 Numbered = Sequence[tuple[int, FaultRecord]]
@@ -179,9 +180,9 @@ def loaded_figure(
 
 
 def _layer_names(layers: int, outside_layers: bool) -> dict[str, str]:
-    """Return the colours of the legend by their description.
+    """Return the entries of the legend: description -> colour.
 
-    The legend has all layers if each has a colour of its own, and otherwise the first, a middle and
+    The legend has all layers if they have different colours, and otherwise the first, a middle and
     the last one.
 
     Args:
@@ -255,9 +256,9 @@ def _route_caption(run: SessionRun, network: Network, layers: int) -> str:
 def drawn_until_s(run: SessionRun) -> float:
     """Return the end of the timeline's axis, in seconds since the start.
 
-    The axis of a finished stream ends when its last packet was sent or its last fault ended.
-    Nothing is sent during its playback buffer, which takes 8 s in slow streams. The axis of a
-    running stream ends at its planned end.
+    The axis of a finished stream ends when its last packet was sent or its last fault ended. The
+    time of the playback buffer, in which nothing is sent any more, is not drawn; it is 8 s in slow
+    streams. The axis of a running stream ends at the end of its last bin or fault.
     """
     timeline = run.timeline
     if timeline is None or not timeline.t_s:

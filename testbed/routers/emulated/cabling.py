@@ -1,4 +1,4 @@
-"""The kernel's part of a run: a namespace per router, a veth pair per cable, and packet sockets."""
+"""Namespaces, veth pairs and packet sockets of a run: one per router, cable and port."""
 
 import socket
 from collections.abc import Iterator
@@ -26,7 +26,9 @@ def mac_of(router: int, port: int) -> bytes:
 
 @contextmanager
 def lay_cables(plan: RouterPlan) -> Iterator[tuple[HostNamespaces, Sockets]]:
-    """Create namespaces, cables and sockets for the time of the block, inside the sandbox.
+    """Create the namespaces, cables and sockets of a plan inside the sandbox, and remove them.
+
+    They exist until the context ends.
 
     Raises:
         CapabilityError: The kernel refuses.

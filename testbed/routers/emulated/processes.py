@@ -29,13 +29,14 @@ _LEAD_S = 0.3
 # Interval of the routers' reports of their progress, and of reading them.
 _REPORT_INTERVAL_S = 0.05
 
-# A router that has not reported for this long is not running. Then the machine has stopped, not the
-# packets.
+# If a router has not reported for this long, its process is not scheduled. The time then does not
+# count as time in which no packet moved.
 _SILENT_S = 0.5
 
 # Time for a router to get ready, or to return its report.
 _ANSWER_S = 20.0
 
+# Destination address of all frames. A cable has one receiver, so no other address is needed.
 _BROADCAST = b"\xff" * 6
 
 # Larger than any frame (``cabling.MTU``).
@@ -49,20 +50,22 @@ Gauge: TypeAlias = "memoryview[float]"
 def run_routers(plan: RouterPlan) -> RouterRun:
     """Run every router of the plan as a process in its own namespace, and return their reports.
 
-    The run ends when all messages have arrived, when no packet has moved anywhere for ``stuck_s``
-    although buffers hold some, or after ``limit_s``.
+    The run ends when all messages have arrived, when no packet has moved anywhere for ``stuck_s``,
+    or after ``limit_s``.
 
     Raises:
         InvalidRunError: A router ended early.
     """
-    over = shared_numbers(1)
+    stop_flag = shared_numbers(1)
     gauges = [shared_numbers(3) for _ in range(plan.routers)]
     with ExitStack() as stack:
         namespaces, sockets = stack.enter_context(lay_cables(plan))
         processes = []
         for number, gauge in enumerate(gauges):
             namespace = OpenFile(namespaces.descriptor(f"r{number}"))
-            prepare = partial(_prepare, namespace, plan, number, sockets[number], (gauge, over))
+            prepare = partial(
+                _prepare, namespace, plan, number, sockets[number], (gauge, stop_flag)
+            )
             process = EndpointProcess(f"router {number}", prepare, gauge)
             processes.append(stack.enter_context(closing(process)))
         for process in processes:
@@ -72,7 +75,7 @@ def run_routers(plan: RouterPlan) -> RouterRun:
             process.begin(start_s)
         stuck_for_s = _watch(plan, processes, gauges, start_s)
         seconds = time.monotonic() - start_s
-        over[0] = 1.0
+        stop_flag[0] = 1.0
         reports = tuple(process.result(_ANSWER_S) for process in processes)
     return RouterRun(made=plan.messages, reports=reports, seconds=seconds, stuck_for_s=stuck_for_s)
 
@@ -80,7 +83,7 @@ def run_routers(plan: RouterPlan) -> RouterRun:
 def _watch(
     plan: RouterPlan, processes: Sequence[EndpointProcess], gauges: Sequence[Gauge], start_s: float
 ) -> float:
-    """Wait until the run ends, and return for how long nothing had moved by then.
+    """Wait until the run ends, and return the time since the last movement of a packet.
 
     Args:
         plan: The plan.
@@ -134,7 +137,7 @@ class _Loop:
         headers: Ethernet header of the frames of each port.
         ports: Port of each socket's file descriptor.
         gauge: Progress of the router, which the parent reads.
-        over: Set by the parent when the run is over.
+        stop_flag: Shared number, which the parent sets to 1 to end the run.
     """
 
     def __init__(
@@ -152,12 +155,12 @@ class _Loop:
         for port, sock in enumerate(sockets):
             self.headers.append(_BROADCAST + mac_of(number, port) + ETHERTYPE.to_bytes(2))
             self.ports[sock.fileno()] = port
-        gauge, over = reported
+        gauge, stop_flag = reported
         self.gauge = gauge
-        self.over = over
+        self.stop_flag = stop_flag
 
     def __call__(self, start_s: float) -> RouterReport:
-        """Run until the parent says that the run is over, and return the report.
+        """Run until the parent ends the run, and return the report.
 
         Args:
             start_s: Start of the run (monotonic).
@@ -167,7 +170,7 @@ class _Loop:
         poll = select.poll()
         for descriptor in self.ports:
             poll.register(descriptor, select.POLLIN)
-        while not self.over[0]:
+        while not self.stop_flag[0]:
             now_s = time.monotonic() - start_s
             while injected < len(self.messages) and self.messages[injected][0] <= now_s:
                 router.inject(self.messages[injected][1])
