@@ -11,7 +11,7 @@ Units are placed in order of load. Those that find no room are placed by weighte
 steps to learn what to avoid. Afterwards edge colouring (``twin_links``) decides which link of its
 pool each unit gets; this is always possible.
 
-The functions are compiled by ``testbed.scheduling.fast.portfolio``. Compiled code counts the
+The functions are compiled by ``testbed.scheduling.fast.searches``. Compiled code counts the
 references of every array at each call, so the longest functions cannot be divided without becoming
 slower. Tests run them uncompiled.
 """
@@ -140,14 +140,14 @@ def schedule_units(needs: ClassNeeds, frames: int, steps: int, seed: int) -> tup
 
 
 def place_units(needs: ClassNeeds, frames: int, steps: int, seed: int, position: Ints) -> int:
-    """Write the frame of each unit into ``position``, and return the number of units without a frame.
+    """Write the frame of each unit into ``position``, and return the number of units without one.
 
     If there are any, ``position`` is not written.
     """
-    left, _, found = schedule_units(needs, frames, steps, seed)
-    if left == 0:
-        position[:] = found
-    return left
+    without_frame, _, frame_of_unit = schedule_units(needs, frames, steps, seed)
+    if without_frame == 0:
+        position[:] = frame_of_unit
+    return without_frame
 
 
 def place_class(table: ClassTable, c: int, frame: int) -> None:
