@@ -1,14 +1,15 @@
-"""Algorithms compiled to machine code: entries that Python calls, each compiled together with its steps.
+"""Algorithms compiled to machine code.
 
-An entry and its steps are plain functions of numbers and arrays, which tests run as they are.
+Python calls an entry, which is compiled together with its steps: the functions that it calls. An
+entry and its steps are plain functions of numbers and arrays, which tests also run uncompiled.
 A call of an entry takes the first of these that is possible:
 
 1. the routine of ``kernels-x86-64-v3.so``, which is made with a wheel and by ``make kernels``;
-2. the code that numba compiles at the first use, which takes seconds, and keeps for the next time;
+2. the code that numba compiles at the first use, which takes seconds, and stores for later runs;
 3. the plain function, if numba is not installed.
 
-The library spares the import of numba, which takes half a second, and the compilation.
-See docs/dev/compile.md for what each is worth.
+The library saves the import of numba, which takes half a second, and the compilation.
+docs/dev/compile.md says what each of them is worth.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import logging
 import os
 import platform
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from operator import itemgetter
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -31,24 +32,29 @@ import numpy as np
 
 from fec.cache_directory import own_cache
 
-#: Says at level INFO that code is being compiled, and warns of what makes algorithms slow.
+#: Reports at level INFO that code is being compiled, and warns if algorithms will be slow.
 LOGGER = logging.getLogger(__name__)
 
 KERNELS = Path(__file__).with_name("kernels-x86-64-v3.so")
 KERNELS_DIGEST = KERNELS.with_name("kernels-x86-64-v3.sha256")
 # The flags of x86-64-v3 in /proc/cpuinfo.
 PROCESSOR = frozenset(["avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"])
-# A routine takes words of 64 bits: its result, whether it has returned, then the arguments.
-RESULT, RETURNED, FIRST_ARGUMENT = range(3)
+# Positions in the words of 64 bits that a routine takes: its result, 1 if it has returned, and the
+# arguments.
+RESULT = 0
+RETURNED = 1
+FIRST_ARGUMENT = 2
 
 
 def compiled_entry(entry: Callable[..., Any], **options: Any) -> Any:
-    """Return the entry compiled with the steps that it calls, or plain if ``NUMBA_DISABLE_JIT`` is set.
+    """Return the entry compiled with the steps that it calls.
+
+    If ``NUMBA_DISABLE_JIT`` is set, the plain entry is returned.
 
     Args:
         entry: A function of numbers, arrays and (named) tuples of them. It returns a number or
-            None, as its annotation says, and writes into its arrays whatever else it computes.
-        options: Those of ``CompiledEntry``.
+            None, as its annotation says, and writes all other results into its arrays.
+        options: Options of ``CompiledEntry``.
     """
     if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
         return _plain(entry)
@@ -59,8 +65,9 @@ class CompiledEntry:
     """An entry with the steps that it calls, found by their names in the code.
 
     Attributes:
-        called: If set, it is told of each call before the call: symbol, entry, arguments.
-        missed: If set, it is told of each call of what is not in the library, after the call.
+        called: If set, it is called before each call of an entry, with symbol, entry and arguments.
+        missed: If set, it is called likewise, but after each call of an entry that is not in the
+            library.
     """
 
     called: Callable[[str, CompiledEntry, tuple[Any, ...]], None] | None = None
@@ -80,8 +87,8 @@ class CompiledEntry:
         Args:
             entry: The function that Python calls.
             teach: Called before numba compiles.
-            taught: Functions that numba knows after ``teach``.
-            inline: Steps whose code numba shall put where they are called.
+            taught: Functions that numba can compile calls of after ``teach``.
+            inline: Steps whose code numba puts where they are called.
             options: Options of ``numba.njit`` for the entry and its steps.
         """
         self.steps = steps_of(entry, taught)
@@ -91,6 +98,7 @@ class CompiledEntry:
         self._routines: dict[tuple[Any, ...], Callable[[list[int]], Any] | None] = {}
 
     def __call__(self, *arguments: Any) -> Any:
+        """Call the routine of the library, else the entry compiled by numba or plain."""
         kinds, raw_words = _flatten(arguments)
         key = tuple(kinds)
         if CompiledEntry.called:
@@ -106,28 +114,39 @@ class CompiledEntry:
         return result
 
     def symbol(self, kinds: Iterable[Any]) -> str:
-        """Return the name of the routine for arguments of these kinds."""
-        text = repr([kind.descr if isinstance(kind, np.dtype) else kind for kind in kinds])
-        digest = hashlib.sha256((self.digest + text).encode()).hexdigest()[:16]
+        """Return the name of the routine for arguments of these kinds.
+
+        Args:
+            kinds: The kinds as returned by ``_flatten``.
+        """
+        parts = []
+        for kind in kinds:
+            parts.append(kind.descr if isinstance(kind, np.dtype) else kind)
+        digest = _short_digest(self.digest + repr(parts))
         return f"{self.steps[0].__name__}_{digest}"
 
     @functools.cached_property
     def digest(self) -> str:
-        """A digest of the source of all steps, of what they refer to, and of what numba is taught."""
-        taught = Path(self._teach.__code__.co_filename).read_bytes() if self._teach else b""
-        return hashlib.sha256(taught + fingerprint(self.steps).encode()).hexdigest()[:16]
+        """A digest of the steps, the values that they refer to, and the module of ``teach``."""
+        taught = ""
+        if self._teach:
+            taught = Path(self._teach.__code__.co_filename).read_text(encoding="utf-8")
+        return _short_digest(taught + fingerprint(self.steps))
 
     @functools.cached_property
     def result(self) -> str:
-        """The type of the result by its annotation: int, float, bool or None."""
+        """The name of the type of the result, by its annotation: int, float, bool or None."""
         kind = self.steps[0].__annotations__.get("return", "int")
-        return kind if isinstance(kind, str) else getattr(kind, "__name__", "None")
+        if isinstance(kind, str):
+            return kind
+        return getattr(kind, "__name__", "None")
 
     @functools.cached_property
     def by_numba(self) -> Any:
         """The entry compiled by numba, or plain if numba is not installed.
 
-        Its name contains the digest, because numba itself only looks at the file of the entry.
+        Its name contains the digest. numba itself would only compare the file of the entry, and use
+        stored code although a step in another file has changed.
         """
         entry = self.steps[0]
         if _numba() is None:
@@ -146,7 +165,14 @@ class CompiledEntry:
         return compiled(named, **self._options)
 
     def _from_library(self, symbol: str) -> Callable[[list[int]], Any] | None:
-        """Return the routine of this name, which takes the words of a call, or None."""
+        """Return a function that calls the routine of this name with the words of a call.
+
+        Returns:
+            None if the library has no such routine.
+
+        Raises:
+            MemoryError: The returned function raises it if the routine fails.
+        """
         function = getattr(kernels(), symbol, None)
         if function is None:
             return None
@@ -162,22 +188,37 @@ class CompiledEntry:
             if result == "None":
                 return None
             number = int(block[RESULT])
-            return bool(number) if result == "bool" else number
+            if result == "bool":
+                return bool(number)
+            return number
 
         return routine
 
 
+# Steps that numba can already call, and functions ``teach`` that were already called.
 _registered: set[Callable[..., Any]] = set()
 
 
 def call(function: Any, block: np.ndarray[Any, np.dtype[np.int64]]) -> None:
-    """Call a routine, which reads its words as integers, as pointers and as floats."""
+    """Call a routine.
+
+    Args:
+        function: The function of the library.
+        block: The words of the call. The routine reads them as integers, as pointers and as floats,
+            so it gets their address three times.
+    """
     address = ctypes.c_void_p(block.ctypes.data)
     function(address, address, address)
 
 
 def _flatten(arguments: tuple[Any, ...]) -> tuple[list[Any], list[int]]:
-    """Return the kinds of the arguments and the words of a call."""
+    """Return the kinds of the arguments and the words of a call.
+
+    Returns:
+        The kinds, which determine the machine code: of an array its dtype, number of dimensions and
+        whether it is contiguous; of a tuple its length and the kinds of its items; of a number its
+        type. And the words: of an array its address and shape; of a number its value.
+    """
     kinds: list[Any] = []
     raw_words = [0] * FIRST_ARGUMENT
     _add(arguments, kinds, raw_words)
@@ -195,9 +236,14 @@ def _add(value: Any, kinds: list[Any], raw_words: list[int]) -> None:
     elif value is None:
         kinds.append(None)
     else:
-        kinds.append(value.dtype if isinstance(value, np.generic) else type(value).__name__)
-        real = isinstance(value, float | np.floating)
-        raw_words.append(int(np.float64(value).view(np.int64)) if real else int(value))
+        if isinstance(value, np.generic):
+            kinds.append(value.dtype)
+        else:
+            kinds.append(type(value).__name__)
+        if isinstance(value, float | np.floating):
+            raw_words.append(int(np.float64(value).view(np.int64)))
+        else:
+            raw_words.append(int(value))
 
 
 def _plain(entry: Callable[..., Any]) -> Callable[..., Any]:
@@ -215,18 +261,20 @@ def _plain(entry: Callable[..., Any]) -> Callable[..., Any]:
 
 def as_records(tables: Any) -> Any:
     """Return the same arrays, alone or in named tuples, with fields of records as attributes."""
-    if isinstance(tables, np.ndarray):
-        return tables.view(np.recarray) if tables.dtype.names else tables
-    return tables._make(map(as_records, tables)) if hasattr(tables, "_make") else tables
+    if isinstance(tables, np.ndarray) and tables.dtype.names:
+        return tables.view(np.recarray)
+    if hasattr(tables, "_make"):
+        return tables._make(map(as_records, tables))
+    return tables
 
 
 def compiled(function: Callable[..., Any], **options: Any) -> Any:
-    """Return ``numba.njit(**options)`` of the function, kept in a cache directory of the user's.
+    """Return ``numba.njit(**options)`` of the function; numba stores the code in a cache directory.
 
-    That is ``NUMBA_CACHE_DIR``, else ``parallel-communications-testbed/numba`` in
-    ``XDG_CACHE_HOME``, else in ``~/.cache``: the source tree may be read-only. If no directory can
-    be written, or it belongs to another user, who could put code into it, the code is compiled
-    again in every process.
+    The directory is ``NUMBA_CACHE_DIR``, else ``parallel-communications-testbed/numba`` in
+    ``XDG_CACHE_HOME``, else in ``~/.cache``. It is not in the source tree, which may be read-only.
+    The code is compiled again in every process if the directory cannot be written, or if it belongs
+    to another user, who could put code into it.
     """
     numba = _numba()
     _announce_compilations()
@@ -259,7 +307,7 @@ def _numba() -> Any:
 
 @functools.cache
 def _announce_compilations() -> None:
-    """Log one line when this process first compiles something, as numba's events tell."""
+    """Log one line when numba reports that this process compiles something for the first time."""
     from numba.core import event
 
     class Announcer(event.Listener):  # type: ignore[misc]
@@ -271,7 +319,7 @@ def _announce_compilations() -> None:
                 LOGGER.info("compiling code for this machine, this once; 5 to 60 s ...")
 
         def on_end(self, reported: Any) -> None:
-            """Say nothing."""
+            """Do nothing; numba requires the method."""
 
     event.register("numba:compile", Announcer())
 
@@ -280,8 +328,9 @@ def _announce_compilations() -> None:
 def kernels() -> ctypes.CDLL | None:
     """Return the library of compiled routines, or None if it cannot be used.
 
-    That is so on another processor, and if ``TESTBED_KERNELS`` is "numba". A file with another
-    digest than the one beside it is damaged: a shortened one would end the process by a signal.
+    It cannot be used on another processor, or if ``TESTBED_KERNELS`` is "numba". It is not used if
+    its digest differs from the one stored beside it: loading a truncated file would end the process
+    by a signal.
     """
     if os.environ.get("TESTBED_KERNELS") == "numba":
         return None
@@ -305,8 +354,10 @@ def processor_has_instructions() -> bool:
     if platform.machine() != "x86_64":
         return False
     with Path("/proc/cpuinfo").open() as processors:
-        flags = next((line.split() for line in processors if line.startswith("flags")), [])
-    return frozenset(flags) >= PROCESSOR
+        for line in processors:
+            if line.startswith("flags"):
+                return frozenset(line.split()) >= PROCESSOR
+    return False
 
 
 def kernels_are_intact() -> bool:
@@ -326,14 +377,14 @@ def steps_of(
 
     Args:
         entry: The function that Python calls.
-        without: Functions that are left out, with what only they name.
+        without: Functions that are omitted, together with all functions that only they name.
     """
     steps = [cast(FunctionType, entry)]
+    # The list grows during the loop.
     for step in steps:
-        called = (value for value in _named_in(step).values() if isinstance(value, FunctionType))
-        steps += dict.fromkeys(
-            function for function in called if function not in (*steps, *without)
-        )
+        for value in _named_in(step).values():
+            if isinstance(value, FunctionType) and value not in (*steps, *without):
+                steps.append(value)
     return steps
 
 
@@ -342,17 +393,29 @@ def _named_in(step: FunctionType) -> dict[str, Any]:
 
     They are looked up in the step's module, and in modules of the same product that it names.
     """
-    # Annotations are text if the module postpones their evaluation.
-    kinds = step.__annotations__.values()
-    texts = " ".join(kind for kind in kinds if isinstance(kind, str))
-    names = dict.fromkeys((*step.__code__.co_names, *re.findall(r"\w+", texts)))
-    values = {kind.__name__: kind for kind in kinds if hasattr(kind, "_fields")}
-    values |= {name: step.__globals__[name] for name in names if name in step.__globals__}
+    names = list(step.__code__.co_names)
+    values: dict[str, Any] = {}
+    for kind in step.__annotations__.values():
+        # Annotations are text if the module postpones their evaluation.
+        if isinstance(kind, str):
+            names += re.findall(r"\w+", kind)
+        elif hasattr(kind, "_fields"):
+            values[kind.__name__] = kind
+    values |= _values_of(names, step.__globals__)
     product = step.__module__.partition(".")[0]
-    for module in [value for value in values.values() if isinstance(value, ModuleType)]:
-        if module.__name__.partition(".")[0] == product:
-            values |= {name: vars(module)[name] for name in names if name in vars(module)}
+    for value in list(values.values()):
+        if isinstance(value, ModuleType) and value.__name__.partition(".")[0] == product:
+            values |= _values_of(names, vars(value))
     return values
+
+
+def _values_of(names: Iterable[str], namespace: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of those names that a namespace contains."""
+    return {name: namespace[name] for name in names if name in namespace}
+
+
+def _short_digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def fingerprint(steps: Iterable[FunctionType]) -> str:
@@ -364,22 +427,35 @@ def fingerprint(steps: Iterable[FunctionType]) -> str:
     parts: list[str] = []
     tuples: set[Any] = set()
     for step in steps:
-        values = sorted(_named_in(step).items(), key=itemgetter(0))
-        plain = [(name, value) for name, value in values if isinstance(value, int | float)]
-        tuples.update(value for _, value in values if hasattr(value, "_fields"))
-        parts.append(repr((_text_of(step), plain)))
-    parts += [repr((kind.__name__, _fields_of(kind))) for kind in tuples]
-    return hashlib.sha256("".join(sorted(parts)).encode()).hexdigest()[:16]
+        numbers = []
+        for name, value in sorted(_named_in(step).items(), key=itemgetter(0)):
+            if isinstance(value, int | float):
+                numbers.append((name, value))
+            if hasattr(value, "_fields"):
+                tuples.add(value)
+        parts.append(repr((_text_of(step), numbers)))
+    for kind in tuples:
+        parts.append(repr((kind.__name__, _fields_of(kind))))
+    return _short_digest("".join(sorted(parts)))
 
 
 def _fields_of(kind: Any) -> list[Any]:
-    """Return the names of a named tuple's fields, each with those of its own fields."""
-    kinds = get_type_hints(kind) if hasattr(kind, "_fields") else {}
-    return [(name, _fields_of(kinds.get(name))) for name in getattr(kind, "_fields", ())]
+    """Return the names of a named tuple's fields, each with the fields of its own type.
+
+    The list is empty for any other type.
+    """
+    if not hasattr(kind, "_fields"):
+        return []
+    kinds = get_type_hints(kind)
+    return [(name, _fields_of(kinds.get(name))) for name in kind._fields]
 
 
 def _text_of(step: FunctionType) -> str:
-    """Return a function's lines, or its code if there is no source."""
+    """Return the source of a function, or its byte code if there is no source."""
     lines = linecache.getlines(step.__code__.co_filename)[step.__code__.co_firstlineno - 1 :]
+    # Decorators, the line of "def", and all lines that are indented, empty, comments or the closing
+    # parenthesis of the parameters.
     match = re.match(r"(@.*\n)*def .*\n([ )#].*\n|\n)*", "".join(lines))
-    return match[0].rstrip() if match else repr(step.__code__.co_code)
+    if match is None:
+        return repr(step.__code__.co_code)
+    return match[0].rstrip()

@@ -1,9 +1,9 @@
 """Compiled entries of the testbed, and named tuples that are passed to their steps by reference.
 
 numba passes a named tuple of arrays as seven words per array, in every call. The router simulator
-passes 60 arrays to some 150 steps. ``by_reference(tables)``, called in the entry, makes a pointer to
-a copy of the named tuple instead. This is the only code here that writes LLVM. Without it, the first
-``simulate`` takes more than twice as long, because LLVM then optimises calls of 400 arguments
+passes 60 arrays to some 150 steps. ``by_reference(tables)``, called in the entry, makes a pointer
+to a copy of the named tuple instead. This is the only code here that writes LLVM. Without it, the
+first ``simulate`` takes more than twice as long, because LLVM then optimises calls of 400 arguments
 (measured: docs/dev/compile.md).
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from fec import jit
 
-if TYPE_CHECKING:  # numba takes half a second to import
+if TYPE_CHECKING:  # numba takes half a second to import.
     from llvmlite.ir import IRBuilder, Value
     from numba.core.base import BaseContext
     from numba.core.datamodel.manager import DataModelManager
@@ -26,11 +26,17 @@ if TYPE_CHECKING:  # numba takes half a second to import
 
 Step = TypeVar("Step", bound=Callable[..., Any])
 Table = TypeVar("Table")
+
+# Steps whose code numba puts where they are called.
 _inline: set[Callable[..., Any]] = set()
 
 
 def inline(step: Step) -> Step:
-    """Put the code of a step where it is called, since its tables cost much to hand over."""
+    """Let numba put the code of a step where it is called.
+
+    This is a decorator for short steps that are called often: to pass them their tables would take
+    longer than their work.
+    """
     _inline.add(step)
     return step
 
@@ -53,8 +59,8 @@ def compiled_entry(entry: Step, **options: Any) -> Step:
 def by_reference(tables: Table) -> Table:
     """Return the same named tuple (or None).
 
-    In compiled code the result is a pointer to a copy in the frame of the caller, which must
-    return after all who use it. Arrays in it are read and written as usual.
+    In compiled code the result is a pointer to a copy in the stack frame of the caller. It is valid
+    until the caller returns. Arrays in it are read and written as usual.
     """
     return tables
 
@@ -65,31 +71,32 @@ def first_bit(word: int | np.int64) -> int:
     >>> first_bit(0b101000)
     3
     """
-    rest = np.int64(word)
+    shifted = np.int64(word)
     position = 0
     for width in (32, 16, 8, 4, 2, 1):
-        if rest & ((1 << width) - 1) == 0:
-            rest >>= width
+        if shifted & ((1 << width) - 1) == 0:
+            shifted >>= width
             position += width
     return position
 
 
 def teach_references() -> None:
     """Teach numba the type of ``by_reference``: a pointer to a named tuple, with its fields."""
-    from llvmlite import ir
+    reference = _reference_type()
+    _teach_call(reference)
+    _teach_fields(reference)
+
+
+def _reference_type() -> Any:
+    """Return numba's type of pointers to named tuples."""
     from numba import types
-    from numba.core.typing.templates import AttributeTemplate
-    from numba.extending import (
-        infer_getattr,
-        lower_builtin,
-        lower_getattr_generic,
-        models,
-        register_model,
-        type_callable,
-    )
+    from numba.extending import models, register_model
 
     class Reference(types.Type):  # type: ignore[misc]
-        """A pointer to a named tuple; its name is short, since names of compiled steps contain it."""
+        """A pointer to a named tuple.
+
+        Its name is short, because the names of compiled steps contain it.
+        """
 
         def __init__(self, to: Any) -> None:
             self.to = to
@@ -101,9 +108,22 @@ def teach_references() -> None:
         def __init__(self, manager: DataModelManager, kind: Reference) -> None:
             super().__init__(manager, kind, manager.lookup(kind.to).get_value_type().as_pointer())
 
+    return Reference
+
+
+def _teach_call(reference: Any) -> None:
+    """Teach numba the call ``by_reference(tables)``."""
+    from numba import types
+    from numba.extending import lower_builtin, type_callable
+
     @type_callable(by_reference)  # type: ignore[untyped-decorator]
-    def type_reference(context: BaseContext) -> Callable[[Type], Type]:
-        return lambda tables: tables if tables == types.none else Reference(tables)
+    def type_reference(context: BaseContext) -> Callable[[Type], Any]:
+        def type_of_result(tables: Type) -> Any:
+            if tables == types.none:
+                return tables
+            return reference(tables)
+
+        return type_of_result
 
     @lower_builtin(by_reference, types.Any)  # type: ignore[untyped-decorator]
     def make_reference(
@@ -116,29 +136,38 @@ def teach_references() -> None:
         builder.store(arguments[0], pointer)
         return pointer
 
+
+def _teach_fields(reference: Any) -> None:
+    """Teach numba to read fields of a reference, also those of named tuples inside it."""
+    from llvmlite import ir
+    from numba.core.typing.templates import AttributeTemplate
+    from numba.extending import infer_getattr, lower_getattr_generic
+
     @infer_getattr
     class ReferenceFields(AttributeTemplate):  # type: ignore[misc]
-        key = Reference
+        key = reference
 
-        def generic_resolve(self, kind: Reference, name: str) -> Type | None:
+        def generic_resolve(self, kind: Any, name: str) -> Any:
             if name not in kind.to.fields:
                 return None
             field = kind.to.types[kind.to.fields.index(name)]
-            return Reference(field) if hasattr(field, "fields") else field
+            if hasattr(field, "fields"):
+                return reference(field)
+            return field
 
-    @lower_getattr_generic(Reference)  # type: ignore[untyped-decorator]
+    @lower_getattr_generic(reference)  # type: ignore[untyped-decorator]
     def read_field(
-        context: BaseContext, builder: IRBuilder, kind: Reference, pointer: Value, name: str
+        context: BaseContext, builder: IRBuilder, kind: Any, pointer: Value, name: str
     ) -> Value:
         position = kind.to.fields.index(name)
-        indices = [ir.Constant(ir.IntType(32), number) for number in (0, position)]
+        index_type = ir.IntType(32)
+        indices = [ir.Constant(index_type, 0), ir.Constant(index_type, position)]
         field = builder.gep(pointer, indices, inbounds=True)
         field_type = kind.to.types[position]
         if hasattr(field_type, "fields"):
             return field
         value = builder.load(field)
-        if (
-            context.enable_nrt
-        ):  # the named tuple owns its arrays: the reader gets one more reference
+        if context.enable_nrt:
+            # The named tuple owns its arrays, so the reader gets a reference of its own.
             context.nrt.incref(builder, field_type, value)
         return value
