@@ -1,10 +1,12 @@
-"""How long capillary routes of random geometric networks take: exact, certified, in floats, and by the thesis' own
-loop.
+"""Measures how long capillary routes of random geometric networks take.
 
-Medians over a few networks of each size, all in one run: ``python benchmarks/bench_capillary.py [--quick]``; the kernel
-is compiled (or read from its cache) first. The thesis' loop (layered maximum flow and bottleneck hunting on HiGHS) runs
-on the first network of the smaller sizes. The largest size, 10000 nodes and 100000 links, is one network: what one
-machine of several has to route when an emulated network is spread over them.
+    python benchmarks/bench_capillary.py [--quick]
+
+Routes are exact, exact with a certificate, in floats, and by the loop of the thesis. Figures are
+medians over a few networks of each size, all in one run. The kernel is compiled first, or read from
+its cache. The loop of the thesis (layered maximum flow and bottleneck hunting on HiGHS) runs on the
+first network of the smaller sizes. The largest size, 10000 nodes and 100000 links, is one network:
+the work of one machine when an emulated network is distributed over several.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import statistics
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 from typing import TypeVar
 
@@ -31,6 +34,7 @@ from testbed.routing.capillary.thesis_loop import hunt_layers
 from topologies.errors import NoPathError
 from topologies.network import Link, Network, Node
 
+# Nodes, directed links, number of networks, and whether the loop of the thesis runs, too.
 SIZES = (
     (115, 700, 9, True),
     (300, 2556, 9, True),
@@ -38,45 +42,56 @@ SIZES = (
     (3000, 30000, 3, False),
     (10000, 100000, 1, False),
 )
-"""(nodes, directed links, networks measured, is the thesis' loop run too)."""
+
+# Number of networks of 300 nodes that are routed and certified in a row; ``--quick`` measures a
+# tenth.
 MANY = 200
-"""Networks of 300 nodes that are to be routed and certified in a row; ``--quick`` measures a tenth."""
+
 Result = TypeVar("Result")
 
 
 def geometric_network(nodes: int, links: int, seed: int) -> Network:
-    """Points in the unit square, the ``links / 2`` nearest pairs joined in both directions."""
+    """Return points in the unit square, of which the nearest pairs are connected.
+
+    Args:
+        nodes: Number of points.
+        links: Number of links; a pair has one in each direction.
+        seed: Seed of the positions.
+    """
     rng = random.Random(seed)
-    places = [(rng.random(), rng.random()) for _ in range(nodes)]
+    positions = [(rng.random(), rng.random()) for _ in range(nodes)]
+    # Far enough that there are more pairs than needed.
     reach = 1.6 * math.sqrt(links / (math.pi * nodes * nodes))
-    pairs = [(math.dist(places[i], places[j]), i, j) for j, i in cKDTree(places).query_pairs(reach)]
-    nearest = sorted(pairs)[: links // 2]
-    ends = [way for _, i, j in nearest for way in ((i, j), (j, i))]
-    return Network(
-        name=f"geometric-{nodes}-{seed}",
-        nodes=tuple(
-            Node(id=str(i), kind="switch", position=place) for i, place in enumerate(places)
-        ),
-        links=tuple(Link(source=str(a), target=str(b)) for a, b in ends),
-    )
+    pairs = []
+    for j, i in cKDTree(positions).query_pairs(reach):
+        pairs.append((math.dist(positions[i], positions[j]), i, j))
+    link_list = []
+    for _, i, j in sorted(pairs)[: links // 2]:
+        link_list.append(Link(source=str(i), target=str(j)))
+        link_list.append(Link(source=str(j), target=str(i)))
+    node_list = []
+    for i, position in enumerate(positions):
+        node_list.append(Node(id=str(i), kind="switch", position=position))
+    return Network(name=f"geometric-{nodes}-{seed}", nodes=tuple(node_list), links=tuple(link_list))
 
 
 def connected_networks(nodes: int, links: int, wanted: int) -> list[Network]:
-    """The first networks, by seed, in which the last node can be reached from the first."""
-    found: list[Network] = []
+    """Return the first networks, by seed, in which the last node can be reached from the first."""
+    networks: list[Network] = []
     seed = 0
-    while len(found) < wanted:
+    while len(networks) < wanted:
         seed += 1
         network = geometric_network(nodes, links, seed)
         try:
             capillary_route(network, "0", str(nodes - 1))
         except NoPathError:
             continue
-        found.append(network)
-    return found
+        networks.append(network)
+    return networks
 
 
 def timed(action: Callable[[], Result]) -> tuple[float, Result]:
+    """Return the seconds that an action takes, and its result."""
     start = perf_counter()
     result = action()
     return perf_counter() - start, result
@@ -84,7 +99,18 @@ def timed(action: Callable[[], Result]) -> tuple[float, Result]:
 
 @dataclass(frozen=True, kw_only=True)
 class SizeFigures:
-    """Medians over the networks of one size, seconds; ``thesis``: the loop on the first network (None: not run)."""
+    """Medians in seconds over the networks of one size.
+
+    Attributes:
+        nodes: Number of nodes.
+        links: Number of directed links.
+        layers: Number of layers.
+        exact: Exact route.
+        certified: Exact route with its certificate.
+        floats: Route in floats.
+        thesis: The loop of the thesis on the first network, or None.
+        peer_text: Remarks about this loop.
+    """
 
     nodes: int
     links: int
@@ -93,9 +119,10 @@ class SizeFigures:
     certified: float
     floats: float
     thesis: float | None
-    peer_words: str = ""
+    peer_text: str = ""
 
     def line(self) -> str:
+        """Return the row of the table."""
         row = f"{self.nodes:6d} {self.links:6d} {self.layers:7.0f} "
         row += " ".join(f"{each:9.4f}" for each in (self.exact, self.certified, self.floats))
         if self.thesis is None:
@@ -103,12 +130,22 @@ class SizeFigures:
         ratios = " ".join(
             f"{self.thesis / each:8.0f}x" for each in (self.exact, self.certified, self.floats)
         )
-        return f"{row} {self.thesis:9.2f} {ratios}  {self.peer_words}"
+        return f"{row} {self.thesis:9.2f} {ratios}  {self.peer_text}"
 
 
 def measure(nodes: int, links: int, wanted: int, with_peer: bool) -> SizeFigures:
-    """The best of three runs of each network, then the median of the networks."""
-    exact, certified, floats, layers = [], [], [], []
+    """Return the medians over networks of one size; of each network the best of three runs counts.
+
+    Args:
+        nodes: Number of nodes.
+        links: Number of directed links.
+        wanted: Number of networks.
+        with_peer: Whether the loop of the thesis runs, too.
+    """
+    exact = []
+    certified = []
+    floats = []
+    layers = []
     networks = connected_networks(nodes, links, wanted)
     sink = str(nodes - 1)
     for network in networks:
@@ -126,12 +163,13 @@ def measure(nodes: int, links: int, wanted: int, with_peer: bool) -> SizeFigures
         certified.append(min(timed(certify)[0] for _ in range(3)))
         floats.append(min(timed(in_floats)[0] for _ in range(3)))
         layers.append(len(route().layers))
-    seconds, words = None, ""
+    peer_s = None
+    peer_text = ""
     if with_peer:
-        seconds, hunted = timed(lambda: hunt_layers(networks[0], "0", sink))
+        peer_s, hunted = timed(partial(hunt_layers, networks[0], "0", sink))
         true = capillary_route(networks[0], "0", sink)
         error = max(abs(a - float(b)) for a, b in zip(hunted.loads, true.loads, strict=True))
-        words = f"{hunted.linear_programs} programmes, loads agree to {error:.0e}"
+        peer_text = f"{hunted.linear_programs} programmes, loads agree to {error:.0e}"
     return SizeFigures(
         nodes=nodes,
         links=links,
@@ -139,38 +177,47 @@ def measure(nodes: int, links: int, wanted: int, with_peer: bool) -> SizeFigures
         exact=statistics.median(exact),
         certified=statistics.median(certified),
         floats=statistics.median(floats),
-        thesis=seconds,
-        peer_words=words,
+        thesis=peer_s,
+        peer_text=peer_text,
     )
 
 
 def route_and_certify(network: Network, sink: str) -> SplitRoute:
-    """The exact route; the bench ends where its certificate does not hold."""
-    found = capillary_route(network, "0", sink)
-    certificate = check_certificate(network, "0", sink, found.loads)
+    """Return the exact route; exit if its certificate does not hold."""
+    route = capillary_route(network, "0", sink)
+    certificate = check_certificate(network, "0", sink, route.loads)
     if not certificate.valid:
         raise SystemExit(
             f"{network.name}: the certificate does not hold: {certificate.violations[0]}"
         )
-    return found
+    return route
 
 
-def held_bytes() -> int:
-    """The most memory that this process has held."""
+def peak_memory_bytes() -> int:
+    """Return the largest amount of memory that this process has used."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def measure_many(count: int) -> float:
+    """Return the seconds in which networks of 300 nodes are routed and certified in a row."""
     networks = connected_networks(300, 2556, count)
-    return timed(lambda: [route_and_certify(network, "299") for network in networks])[0]
+    began = perf_counter()
+    for network in networks:
+        route_and_certify(network, "299")
+    return perf_counter() - began
 
 
 def bars(
-    found: dict[int, SizeFigures], many_s: float | None, memory_bytes: float
+    figures: dict[int, SizeFigures], many_s: float | None, memory_bytes: float
 ) -> list[tuple[str, float, float, bool]]:
-    """(what is to hold, bar, measured, is the bar the least that will do); what was not measured is left out."""
+    """Return the targets of the figures that were measured.
+
+    Returns:
+        Name, limit, measured value, and whether the limit is a minimum.
+    """
     rows = []
-    if (middle := found.get(300)) is not None and middle.thesis is not None:
+    middle = figures.get(300)
+    if middle is not None and middle.thesis is not None:
         rows += [
             ("300/2556 exact and certified, ms", 50.0, 1000 * middle.certified, False),
             (
@@ -189,14 +236,24 @@ def bars(
         ]
     if many_s is not None:
         rows.append((f"{MANY} networks of 300/2556, s", 15.0, many_s, False))
-    if (large := found.get(3000)) is not None:
+    large = figures.get(3000)
+    if large is not None:
         rows.append(("3000/30000 exact and certified, s", 2.0, large.certified, False))
-    if (largest := found.get(10000)) is not None:
+    largest = figures.get(10000)
+    if largest is not None:
         rows.append(("10000/100000 exact, s", 3.5, largest.exact, False))
     return [*rows, ("most memory held, MB", 1000.0, memory_bytes / 1e6, False)]
 
 
+def route_small_network() -> None:
+    """Route a small network, so that the kernel is compiled."""
+    network = geometric_network(30, 200, 1)
+    capillary_route(network, "0", "29")
+    FloatRouter(network).loads("0", "29")
+
+
 def main() -> int:
+    """Print the figures and whether they meet their targets."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--quick",
@@ -205,33 +262,33 @@ def main() -> int:
     )
     arguments = parser.parse_args()
     capillary_recursion.COMPILE_FROM_LINKS = 0
-    small = geometric_network(30, 200, 1)
-    seconds, _ = timed(
-        lambda: (capillary_route(small, "0", "29"), FloatRouter(small).loads("0", "29"))
-    )
-    print(f"numba and the kernel ready after {seconds:.1f} s; all figures are seconds")
+    ready_s, _ = timed(route_small_network)
+    print(f"numba and the kernel ready after {ready_s:.1f} s; all figures are seconds")
     print(
-        f"{'nodes':>6} {'links':>6} {'layers':>7} {'exact':>9} {'certified':>9} {'float':>9} {'thesis':>9} "
-        f"{'/exact':>9} {'/certif.':>9} {'/float':>9}"
+        f"{'nodes':>6} {'links':>6} {'layers':>7} {'exact':>9} {'certified':>9} {'float':>9} "
+        f"{'thesis':>9} {'/exact':>9} {'/certif.':>9} {'/float':>9}"
     )
-    found = {}
-    for size in SIZES[:-2] if arguments.quick else SIZES:
-        found[size[0]] = measure(*size)
-        print(
-            f"{found[size[0]].line()}  {held_bytes() / 1e6:.0f} MB held at most so far", flush=True
-        )
+    sizes = SIZES[:-2] if arguments.quick else SIZES
     count = MANY // 10 if arguments.quick else MANY
+    figures = {}
+    for size in sizes:
+        row = measure(*size)
+        figures[row.nodes] = row
+        print(f"{row.line()}  {peak_memory_bytes() / 1e6:.0f} MB held at most so far", flush=True)
     many_s = measure_many(count)
     print(
-        f"{count} networks of 300 nodes and 2556 links, exact and certified one after another: {many_s:.2f} s"
+        f"{count} networks of 300 nodes and 2556 links, exact and certified one after another: "
+        f"{many_s:.2f} s"
     )
-    for name, bar, measured, least in bars(
-        found, None if arguments.quick else many_s, held_bytes()
-    ):
-        met = measured >= bar if least else measured <= bar
-        print(
-            f"{'met   ' if met else 'MISSED'} {name}: {measured:.4g} ({'at least' if least else 'at most'} {bar:g})"
-        )
+    judged_many_s = None if arguments.quick else many_s
+    for name, limit, measured, is_minimum in bars(figures, judged_many_s, peak_memory_bytes()):
+        met = measured <= limit
+        relation = "at most"
+        if is_minimum:
+            met = measured >= limit
+            relation = "at least"
+        verdict = "met   " if met else "MISSED"
+        print(f"{verdict} {name}: {measured:.4g} ({relation} {limit:g})")
     return 0
 
 

@@ -1,10 +1,10 @@
-"""How well another machine's clock is known: the estimate against the truth that the kernel was told, and what it
-claims.
+"""Measures how well the clock of another machine is estimated.
 
     python benchmarks/bench_clocks.py [--seconds 5]
 
-A process in a time namespace thousands of seconds ahead answers over a socket; delays, losses, drift and load come on
-top.
+The other machine is a process in a time namespace, whose clock is thousands of seconds ahead. It
+answers over a socket, with delays, losses, drift and load. The estimate and its claimed error are
+compared with the true offset, which the kernel was told.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ TRIALS = (
 
 
 def main() -> int:
+    """Print a row for each trial, and whether the truth was always within the claimed error."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seconds", type=float, default=5.0, help="of each trial")
     arguments = parser.parse_args()
@@ -41,23 +42,24 @@ def main() -> int:
         print(f"foreign clocks: not measured, {obstacle}")
         return 0
     print(
-        f"{'':46} {'exchanges':>9} {'round trip ms':>14} {'error ms':>9} {'claimed ms':>17} {'outside':>7}"
+        f"{'':46} {'exchanges':>9} {'round trip ms':>14} {'error ms':>9} {'claimed ms':>17} "
+        f"{'outside':>7}"
     )
     print(f"{'':46} {'':>9} {'quickest':>14} {'worst':>9} {'median':>8} {'worst':>8}")
     wrong = 0
     for conditions in TRIALS:
-        found = run_trial(conditions, duration_s=arguments.seconds)
-        report = found.report
+        trial = run_trial(conditions, duration_s=arguments.seconds)
+        report = trial.report
         print(
-            f"{conditions.name:46} {report.replies_received:>4}/{report.asked:<4} {report.quickest_s * 1e3:14.3f} "
-            f"{found.worst_error_s * 1e3:9.3f} "
-            f"{found.median_claimed_s * 1e3:8.3f} {found.worst_claimed_s * 1e3:8.3f} {found.outside:7}",
+            f"{conditions.name:46} {report.replies_received:>4}/{report.asked:<4} "
+            f"{report.quickest_s * 1e3:14.3f} {trial.worst_error_s * 1e3:9.3f} "
+            f"{trial.median_claimed_s * 1e3:8.3f} {trial.worst_claimed_s * 1e3:8.3f} "
+            f"{trial.outside:7}",
             flush=True,
         )
-        wrong += found.outside
-    print(
-        f"{'met   ' if wrong == 0 else 'MISSED'} moments at which the truth lay outside the claim: {wrong} (at most 0)"
-    )
+        wrong += trial.outside
+    verdict = "met   " if wrong == 0 else "MISSED"
+    print(f"{verdict} moments at which the truth lay outside the claim: {wrong} (at most 0)")
     return 0
 
 

@@ -1,9 +1,10 @@
-"""Packets a second through the stream's ends, one core, beside what the kernel's own sendmmsg and recvmmsg take.
+"""Measures packets per second through the ends of a stream on one core.
 
-Both ends are whole: parity and late parity, block sizes that change, numbers of paths, loss reports and the logs of an
-emulated run, and as there all packets and reports are sealed with a key, unless ``--no-key`` is given. The medians are
-of rounds in which all rows take turns. The rows with sockets run over a veth pair in a
-network namespace of their own (as root, or with user namespaces); without one there are none.
+Sender and receiver are compared with the kernel's sendmmsg and recvmmsg alone. Both ends do
+everything that they do in an emulated run: parity and late parity, changing block sizes, numbers of
+paths, loss reports and logs. All packets and reports are sealed with a key, unless ``--no-key`` is
+given. Figures are medians of rounds in which all rows take turns. Frames go over a veth pair in a
+new network namespace, which needs root or user namespaces; without it nothing is measured.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -33,30 +35,56 @@ from fec.redundancy.block_size_control import FixedBlockSize
 from fec.redundancy.labels import LABELS, LabelOrder, RandomLabels, StratifiedLabels
 from testbed.stream.judgement.packet_logs import ReceivedLog, SentLog
 
-M, RATE_PPS, TICK_S = 20, 1e6, 800e-6
-REPORT_PACKETS, PLAYBACK_S = 2_000, 0.04
+# Source packets per block, and their rate.
+M = 20
+RATE_PPS = 1e6
+
+# The ends run once in this interval of virtual time.
+TICK_S = 800e-6
+
+REPORT_PACKETS = 2_000
+PLAYBACK_S = 0.04
+
+# This variable of the environment is set inside the namespace.
 INSIDE = "TESTBED_BENCH_NAMESPACE"
+# Rows of the table with which the senders and the receivers behind them are compared.
+KERNEL_SENDS = 0
+KERNEL_RECEIVES = 3
+
 MACS = ("02:00:00:00:00:01", "02:00:00:00:00:02")
 ADDRESSES = ("10.77.0.1", "10.77.0.2")
+# From the headers of Linux; Python does not define it.
 SO_RCVBUFFORCE = 33
+# Number of the path of each label.
 PATHS = bytes([1]) * 20_000 + bytes([2]) * 20_000 + bytes([3]) * (LABELS - 40_000)
 KEY = bytes(range(32))
 ORDERS: dict[str, Callable[[], LabelOrder]] = {
     "stratified": StratifiedLabels,
-    "random": lambda: RandomLabels(1),
+    "random": partial(RandomLabels, 1),
 }
 
 
 class Changing(FixedBlockSize):
-    """N goes round three sizes, a millisecond each."""
+    """A block size that changes every millisecond, in a cycle of three sizes."""
 
     def block_size_at(self, begins_s: float) -> int:
+        """Return the size of a block that begins at this time."""
         return self.size + int(begins_s * 1000) % 3
 
 
 class Stream:
-    """A stream of a million source packets a second in virtual time: what its sender is told, and when, and what its
-    receiver gets. Every end that runs it does the same."""
+    """A stream of a million source packets per second in virtual time.
+
+    It records the reports for its sender, and the packets that arrive at its receiver, so that
+    every kind of sender and receiver does the same work.
+
+    Args:
+        symbol_bytes: Size of a symbol.
+        packets: Number of packets.
+        loss: Loss rate.
+        labels: A key of ORDERS.
+        key: The key of the seals, or None for CRC32.
+    """
 
     def __init__(
         self, symbol_bytes: int, packets: int, loss: float, labels: str, key: bytes | None
@@ -66,7 +94,7 @@ class Stream:
         self.labels = labels
         self.key = key
         self.payloads = [bytes([i]) * (symbol_bytes - 2) for i in range(251)]
-        self.told = ReceiverParameters(
+        self.receiver_parameters = ReceiverParameters(
             source_packets=M,
             symbol_bytes=symbol_bytes,
             report_packets=REPORT_PACKETS,
@@ -76,27 +104,27 @@ class Stream:
         self.reports: list[tuple[float, bytes]] = []
         self.arrivals: list[tuple[int, bytes]] = []
         self.times: list[float] = []
-        sender, receiver, chance = (
-            self.sender(StreamSender),
-            self.receiver(StreamReceiver),
-            np.random.default_rng(1),
-        )
-        now, made = 0.0, 0
-        while made < packets:
+        sender = self.sender(StreamSender)
+        receiver = self.receiver(StreamReceiver)
+        rng = np.random.default_rng(1)
+        now = 0.0
+        sent = 0
+        while sent < packets:
             now += TICK_S
             batch = sender.packets_due(now, MOST_SENT)
-            made += len(batch)
+            sent += len(batch)
             for packet in batch:
-                if chance.random() >= loss:
+                if rng.random() >= loss:
                     self.arrivals.append((packet.label, packet.data))
                     self.times.append(now)
                     receiver.receive(packet.data, now)
                 for report in receiver.reports_due(now):
                     self.reports.append((now, report))
                     sender.receive(report, now)
-        self.ended_s, self.counters = now, {**sender.counters, **receiver.counters}
+        self.counters = {**sender.counters, **receiver.counters}
 
     def sender(self, kind: type[StreamSender], **more: bytes) -> StreamSender:
+        """Return a new sender of this kind."""
         parameters = SenderParameters(
             source_packets=M,
             symbol_bytes=self.symbol_bytes,
@@ -108,23 +136,27 @@ class Stream:
         )
         control = Changing(M + 2, largest=M + 8, late_parity=True, loss=0.05)
         payloads = self.payloads
-        source = lambda i: payloads[i % 251]  # noqa: E731 - as cheap as a payload can be
-        return kind(
-            parameters, ReedSolomonCode(M), ORDERS[self.labels](), control, source, PATHS, **more
-        )  # type: ignore[call-arg]
+
+        def source(i: int) -> bytes:
+            # A payload takes as little time as possible.
+            return payloads[i % 251]
+
+        order = ORDERS[self.labels]()
+        code = ReedSolomonCode(M)
+        return kind(parameters, code, order, control, source, PATHS, **more)  # type: ignore[call-arg]
 
     def receiver(self, kind: type[StreamReceiver]) -> StreamReceiver:
-        return kind(self.told, ReedSolomonCode(M))
+        """Return a new receiver of this kind."""
+        return kind(self.receiver_parameters, ReedSolomonCode(M))
 
 
+# The work that is measured; returns the number of packets.
 Work = Callable[[], int]
-"""Says how many packets it handled."""
 Prepare = Callable[[], Work]
 
 
 def rate(prepare: Prepare) -> float:
-    """Packets a second of this process's time on a processor: another load on the machine shows less than by the
-    clock."""
+    """Return packets per second of processor time, on which other load has little influence."""
     gc.collect()
     work = prepare()
     began = time.process_time()
@@ -133,8 +165,11 @@ def rate(prepare: Prepare) -> float:
 
 
 class Wire:
-    """Frames leave one end of a veth pair; a UDP socket waits at the other. Sending includes the way into that socket,
-    which the kernel walks within the sender's call; the socket is emptied between the rounds."""
+    """A veth pair: frames leave at one end, and a UDP socket receives them at the other.
+
+    Sending includes the delivery to this socket, which the kernel does within the sender's call.
+    The socket is emptied between the rounds.
+    """
 
     def __init__(self, stream: Stream) -> None:
         template = FrameTemplate(
@@ -145,7 +180,8 @@ class Wire:
         self.arriving = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.arriving.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 256 << 20)
         self.arriving.bind((ADDRESSES[1], STREAM_UDP_PORT))
-        self.stream, self.frames = stream, FrameSender(raw, template)
+        self.stream = stream
+        self.frames = FrameSender(raw, template)
         self.datagrams = DatagramReceiver(
             self.arriving, most=MOST, timestamps=True, peer=ADDRESSES[0]
         )
@@ -154,14 +190,16 @@ class Wire:
         self.ready.rows[:, : template.header_bytes] = list(
             template.headers_for(HEADER_BYTES + stream.symbol_bytes)
         )
-        self.rows = RowReceiver(
-            self.arriving, BatchReceiver(stream.told, ReedSolomonCode(M)), ADDRESSES[0]
-        )
+        receiver = BatchReceiver(stream.receiver_parameters, ReedSolomonCode(M))
+        self.rows = RowReceiver(self.arriving, receiver, ADDRESSES[0])
 
     def kernel_sends(self) -> Work:
-        labels, sent = np.array([label for label, _ in self.stream.arrivals[:MOST_SENT]]), 0
-        place = FrameTemplate.label_offset
-        self.ready.rows[:, place], self.ready.rows[:, place + 1] = labels >> 8, labels & 255
+        """Return the work of sending frames that are ready."""
+        labels = np.array([label for label, _ in self.stream.arrivals[:MOST_SENT]])
+        sent = 0
+        offset = FrameTemplate.label_offset
+        self.ready.rows[:, offset] = labels >> 8
+        self.ready.rows[:, offset + 1] = labels & 255
 
         def work() -> int:
             nonlocal sent
@@ -173,7 +211,11 @@ class Wire:
         return work
 
     def sends(self) -> Work:
-        stream, log, now, made = self.stream, SentLog(), 0.0, 0
+        """Return the work of a sender in batches."""
+        stream = self.stream
+        log = SentLog()
+        now = 0.0
+        sent = 0
         headers = self.frames.template.headers_for(HEADER_BYTES + stream.symbol_bytes)
         sender = stream.sender(BatchSender, headers=headers)
         reports = list(reversed(stream.reports))
@@ -181,30 +223,35 @@ class Wire:
         frames = Messages(sender.rows)
 
         def work() -> int:
-            nonlocal now, made
-            while made < stream.packets:
+            nonlocal now, sent
+            while sent < stream.packets:
                 now += TICK_S
-                if count := sender.fill(now):
+                count = sender.fill(now)
+                if count:
                     self.frames.send_rows(frames, sender.log[:count, 3])
                     log.add_batch(now, now, sender.log[:count])
-                    made += count
+                    sent += count
                 while reports and reports[-1][0] <= now:
                     sender.receive(reports.pop()[1], now)
             assert sender.counters["late_parity"] == stream.counters["late_parity"], (
                 "another stream than the plain one"
             )
-            return made
+            return sent
 
         return work
 
     def sends_one_by_one(self) -> Work:
-        stream, log, now, made = self.stream, SentLog(), 0.0, 0
+        """Return the work of a sender that sends packet by packet."""
+        stream = self.stream
+        log = SentLog()
+        now = 0.0
+        sent = 0
         sender = stream.sender(StreamSender)
         reports = list(reversed(stream.reports))
 
         def work() -> int:
-            nonlocal now, made
-            while made < stream.packets:
+            nonlocal now, sent
+            while sent < stream.packets:
                 now += TICK_S
                 for packet in sender.packets_due(now, MOST_SENT):
                     self.frames.send(packet.label, packet.data)
@@ -216,97 +263,102 @@ class Wire:
                         packet.label,
                         packet.block_size,
                     )
-                    made += 1
+                    sent += 1
                 while reports and reports[-1][0] <= now:
                     sender.receive(reports.pop()[1], now)
-            return made
+            return sent
 
         return work
 
     def kernel_receives(self) -> Work:
+        """Return the work of receiving packets without processing them."""
         count = 0
 
         def work() -> int:
             nonlocal count
-            while got := self.rows.receive():
-                count += got
+            while received := self.rows.receive():
+                count += received
             return count
 
         return work
 
     def library_receives(self) -> Work:
+        """Return the work of receiving packets by the standard library."""
         count = 0
 
         def work() -> int:
             nonlocal count
-            while got := self.datagrams.receive():
-                count += len(got)
+            while datagrams := self.datagrams.receive():
+                count += len(datagrams)
             return count
 
         return work
 
     def receives(self, *, events: bool = False) -> Work:
-        receiver, log, count, delivered = (
-            self.stream.receiver(CompiledReceiver),
-            ReceivedLog(),
-            0,
-            0,
-        )
+        """Return the work of a receiver in batches.
+
+        Args:
+            events: Whether an event is created for each packet.
+        """
+        receiver = self.stream.receiver(CompiledReceiver)
         assert isinstance(receiver, CompiledReceiver)
-        arriving, times = (
-            RowReceiver(self.arriving, receiver, ADDRESSES[0]),
-            np.array(self.stream.times),
-        )
+        log = ReceivedLog()
+        count = 0
+        delivered = 0
+        arriving = RowReceiver(self.arriving, receiver, ADDRESSES[0])
+        times = np.array(self.stream.times)
 
         def work() -> int:
             nonlocal count, delivered
-            while got := arriving.receive():
-                receiver.times[:got] = times[count : count + got]
-                happened = receiver.receive_many(got)
+            while received := arriving.receive():
+                receiver.times[:received] = times[count : count + received]
+                happened = receiver.receive_many(received)
                 if events:
                     delivered += sum(isinstance(event, SourceDelivered) for event in happened)
                 else:
                     delivered += len(happened.sources()[0])
                 log.add_rows(receiver.log[: receiver.logged])
-                receiver.reports_due(receiver.times[got - 1])
-                count += got
-            assert (
-                len(log) == count == receiver.received
-                and delivered == receiver.counters["delivered"]
-            )
+                receiver.reports_due(receiver.times[received - 1])
+                count += received
+            assert len(log) == count
+            assert receiver.received == count
+            assert receiver.counters["delivered"] == delivered
             return count
 
         return work
 
     def receives_events(self) -> Work:
+        """Return the work of a receiver in batches that creates an event for each packet."""
         return self.receives(events=True)
 
     def receives_one_by_one(self) -> Work:
-        receiver, log, count, times = (
-            self.stream.receiver(StreamReceiver),
-            ReceivedLog(),
-            0,
-            self.stream.times,
-        )
+        """Return the work of a receiver that receives packet by packet."""
+        receiver = self.stream.receiver(StreamReceiver)
+        log = ReceivedLog()
+        count = 0
+        times = self.stream.times
 
         def work() -> int:
             nonlocal count
-            while got := self.datagrams.receive():
-                self.datagrams.arrival_times_s(len(got))
-                for data, at in zip(got, times[count : count + len(got)], strict=True):
+            while datagrams := self.datagrams.receive():
+                self.datagrams.arrival_times_s(len(datagrams))
+                batch_times = times[count : count + len(datagrams)]
+                for data, at in zip(datagrams, batch_times, strict=True):
                     sum(isinstance(event, SourceDelivered) for event in receiver.receive(data, at))
                     log.add(at, int.from_bytes(data[4:7], "big"), data[7])
                 receiver.reports_due(at)
-                count += len(got)
+                count += len(datagrams)
             return count
 
         return work
 
     def after_draining(self, prepare: Prepare) -> float:
+        """Return the rate of a work that begins with an empty socket."""
         self.kernel_receives()()
         return rate(prepare)
 
     def after_filling(self, prepare: Prepare) -> float:
+        """Return the rate of a work that begins with all packets in the socket."""
         self.kernel_receives()()
         for label, data in self.stream.arrivals:
             self.frames.send(label, data)
@@ -314,20 +366,21 @@ class Wire:
 
 
 def enter_namespace() -> None:
-    """Go on in a network namespace of our own, where there can be one."""
+    """Start this program again in a new network namespace, if one can be created."""
+    if os.environ.get(INSIDE):
+        return
     command = ["unshare", "-n"] if os.geteuid() == 0 else ["unshare", "-Urn"]
-    if (
-        os.environ.get(INSIDE)
-        or subprocess.run([*command, "true"], check=False, capture_output=True).returncode
-    ):
+    if subprocess.run([*command, "true"], check=False, capture_output=True).returncode:
         return
     os.environ[INSIDE] = "1"
     os.execvp(command[0], [*command, sys.executable, *sys.argv])
 
 
-def lay_wire() -> None:
+def create_wire() -> None:
+    """Create the veth pair."""
+    peer = f"peer name bench1 address {MACS[1]} mtu 9000"
     for line in (
-        f"link add bench0 address {MACS[0]} mtu 9000 type veth peer name bench1 address {MACS[1]} mtu 9000",
+        f"link add bench0 address {MACS[0]} mtu 9000 type veth {peer}",
         f"addr add {ADDRESSES[1]}/24 dev bench1",
         "link set bench0 up",
         "link set bench1 up",
@@ -338,6 +391,7 @@ def lay_wire() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
+    """Print a table for each kind of labels and loss rate."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--symbol-bytes", type=int, default=256)
     parser.add_argument("--packets", type=int, default=100_000)
@@ -350,20 +404,29 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not os.environ.get(INSIDE):
         print("no network namespace here: nothing can be measured")
         return
-    gc.disable()  # as the ends of a session do
-    lay_wire()
+    # The ends of a session disable the garbage collector, too.
+    gc.disable()
+    create_wire()
     print(
-        f"symbols of {options.symbol_bytes} bytes, M = {M}, {options.packets} packets; thousands of packets a second "
-        f"of processor time, medians of {options.repeats} rounds;\nload before: {os.getloadavg()[0]:.1f}"
+        f"symbols of {options.symbol_bytes} bytes, M = {M}, {options.packets} packets; "
+        f"thousands of packets a second of processor time, medians of {options.repeats} rounds;\n"
+        f"load before: {os.getloadavg()[0]:.1f}"
     )
     key = None if options.no_key else KEY
     for labels in options.labels:
         for loss in options.loss:
             stream = Stream(options.symbol_bytes, options.packets, loss, labels, key)
-            tell(stream, loss, options.repeats)
+            print_table(stream, loss, options.repeats)
 
 
-def tell(stream: Stream, loss: float, repeats: int) -> None:
+def print_table(stream: Stream, loss: float, repeats: int) -> None:
+    """Measure all rows in turn, and print their medians and their ratios to the kernel's rate.
+
+    Args:
+        stream: The stream.
+        loss: Its loss rate.
+        repeats: Number of rounds.
+    """
     wire = Wire(stream)
     rows: list[tuple[str, Callable[[Prepare], float], Prepare]] = [
         ("the kernel's sendmmsg, 1024 ready frames a call", wire.after_draining, wire.kernel_sends),
@@ -375,18 +438,19 @@ def tell(stream: Stream, loss: float, repeats: int) -> None:
         ("whole receiver, in batches, an event a packet", wire.after_filling, wire.receives_events),
         ("whole receiver, packet by packet", wire.after_filling, wire.receives_one_by_one),
     ]
-    rounds = [[measure(prepare) for _, measure, prepare in rows] for _ in range(repeats)]
-    told = {name: stream.counters.get(name, 0) for name in ("late_parity", "reports", "recovered")}
+    rounds = []
+    for _ in range(repeats):
+        rounds.append([measure(prepare) for _, measure, prepare in rows])
+    counters = []
+    for name in ("late_parity", "reports", "recovered"):
+        counters.append(f"{stream.counters.get(name, 0)} {name}")
     seals = "CRC32" if stream.key is None else "keyed"
-    print(
-        f"\n{stream.labels} labels, {seals}, {loss:.0%} lost; "
-        + ", ".join(f"{count} {name}" for name, count in told.items())
-    )
+    print(f"\n{stream.labels} labels, {seals}, {loss:.0%} lost; {', '.join(counters)}")
     for k, (name, _, _) in enumerate(rows):
-        of_kernel = statistics.median(one[k] / one[3 * (k >= 3)] for one in rounds)
-        print(
-            f"{name:<50}{statistics.median(one[k] for one in rounds) / 1e3:>8.0f}{of_kernel:>8.2f} of the kernel's"
-        )
+        kernel_row = KERNEL_RECEIVES if k >= KERNEL_RECEIVES else KERNEL_SENDS
+        rate_pps = statistics.median(rates[k] for rates in rounds)
+        of_kernel = statistics.median(rates[k] / rates[kernel_row] for rates in rounds)
+        print(f"{name:<50}{rate_pps / 1e3:>8.0f}{of_kernel:>8.2f} of the kernel's")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How well and how fast a network is cut over machines.
+"""Measures how well and how fast a network is distributed over machines.
 
 python benchmarks/bench_partition.py
 """
@@ -12,6 +12,7 @@ from testbed.machines.partition import partition
 from testbed.model.wiring import wire
 from topologies import load_network
 
+# Networks, and numbers of machines.
 CASES = (
     ("swiss-t1", (2, 4)),
     ("torus:16x16", (2, 4)),
@@ -23,19 +24,23 @@ CASES = (
 
 
 def main() -> int:
+    """Print a row for each network and number of machines."""
     print(f"{'':26} {'machines':>8} {'crossing cables':>16} {'fullest / its share':>20} {'s':>7}")
     for name, counts in CASES:
         network = load_network(name)
         wiring = wire(network)
         for machines in counts:
             began = time.perf_counter()
-            found = partition(network, [1] * machines)
+            parts = partition(network, [1] * machines)
             took_s = time.perf_counter() - began
-            where, loads = found.device_machines(wiring), [0] * machines
-            for end in (end for cable in wiring.cables for end in (cable.a, cable.b)):
-                loads[where[end]] += 1
+            machine_of = parts.device_machines(wiring)
+            # Number of ends of cables on each machine.
+            loads = [0] * machines
+            for cable in wiring.cables:
+                loads[machine_of[cable.a]] += 1
+                loads[machine_of[cable.b]] += 1
             fullest = max(loads) * machines / sum(loads)
-            crossing = f"{len(found.crossing(wiring))} of {len(wiring.cables)}"
+            crossing = f"{len(parts.crossing(wiring))} of {len(wiring.cables)}"
             print(
                 f"{name:26} {machines:8} {crossing:>16} {fullest:20.3f} {took_s:7.2f}", flush=True
             )

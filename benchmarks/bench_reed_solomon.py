@@ -1,6 +1,8 @@
-"""Reed-Solomon speed of every engine beside zfec: source MB/s for 1000-byte packets, encoding and worst-case decoding.
+"""Measures the Reed-Solomon speed of every engine, and of zfec.
 
-Best of repeated runs on one core, on bytes objects with a new loss pattern each time, rows and copies included.
+Figures are MB/s of source data in packets of 1000 bytes, for encoding and for decoding in the worst
+case. They are the best of repeated runs on one core, with a new loss pattern each time. Packets are
+bytes objects, and the time includes the copies into arrays.
 """
 
 from __future__ import annotations
@@ -9,20 +11,24 @@ import argparse
 import itertools
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 
 from fec import ReedSolomonCode, available_engines
 
+# Block size and number of source packets.
 CODES = ((30, 23), (40, 20), (255, 223))
 PACKET_BYTES = 1000
-REFERENCE_BYTES = 16  # a column at a time in Python
+# The engine reedsolo is slow, because it processes one column after another in Python.
+REFERENCE_BYTES = 16
 
 
 def best_seconds(call: Callable[[], object], budget_s: float) -> float:
-    """Shortest time of one call, over groups of calls within the budget."""
+    """Return the shortest time of a call, over groups of calls within the budget."""
     call()
-    best, ends = float("inf"), time.perf_counter() + budget_s
+    best = float("inf")
+    ends = time.perf_counter() + budget_s
     group = 1
     while time.perf_counter() < ends:
         start = time.perf_counter()
@@ -35,41 +41,45 @@ def best_seconds(call: Callable[[], object], budget_s: float) -> float:
     return best
 
 
-def _worst_case(block: int, sources: int) -> tuple[list[int], list[int]]:
-    """(known, missing) ids when as many source symbols as there is parity are lost."""
+def _worst_case(block: int, sources: int) -> list[int]:
+    """Return the ids of the received symbols if all parity is needed."""
     lost = min(sources, block - sources)
-    return list(range(lost, lost + sources)), list(range(lost))
+    return list(range(lost, lost + sources))
 
 
 def _patterns(block: int, sources: int) -> Iterator[list[int]]:
-    """Ever new sets of M symbols with every parity symbol in use."""
+    """Yield new sets of M symbols, each of which contains every parity symbol."""
     rng = np.random.default_rng(3)
     lost = min(sources, block - sources)
     patterns = []
     for _ in range(2000):
-        kept = rng.permutation(sources)[: sources - lost]
-        patterns.append(sorted(kept.tolist()) + list(range(sources, sources + lost)))
+        received = rng.permutation(sources)[: sources - lost]
+        patterns.append(sorted(received.tolist()) + list(range(sources, sources + lost)))
     return itertools.cycle(patterns)
 
 
 def engine_rows(engine: str, block: int, sources: int, budget_s: float) -> tuple[float, float]:
-    """MB/s: encode, and decode with a new loss pattern each time."""
+    """Return the MB/s of encoding, and of decoding with a new loss pattern each time."""
     rng = np.random.default_rng(1)
     code = ReedSolomonCode(sources, engine=engine)
     length = REFERENCE_BYTES if engine == "reedsolo" else PACKET_BYTES
     packets = [row.tobytes() for row in rng.integers(0, 256, (sources, length), dtype=np.uint8)]
-    symbols, patterns = code.encode(packets, block), _patterns(block, sources)
-    known, _ = _worst_case(block, sources)
-    if code.decode({i: symbols[i] for i in known}) != packets:
+    symbols = code.encode(packets, block)
+    patterns = _patterns(block, sources)
+    if code.decode({i: symbols[i] for i in _worst_case(block, sources)}) != packets:
         raise SystemExit(f"{engine} RS({block},{sources}): wrong bytes recovered")
-    encode = best_seconds(lambda: code.encode(packets, block), budget_s)
+    encode = best_seconds(partial(code.encode, packets, block), budget_s)
     decode = best_seconds(lambda: code.decode({i: symbols[i] for i in next(patterns)}), budget_s)
     megabytes = sources * length / 1e6
     return megabytes / encode, megabytes / decode
 
 
 def zfec_rows(block: int, sources: int, budget_s: float) -> tuple[float, float] | None:
-    """MB/s of zfec's encode and worst-case decode on bytes; None where it is not installed."""
+    """Return the MB/s of zfec's encoding and decoding in the worst case.
+
+    Returns:
+        None if zfec is not installed.
+    """
     try:
         import zfec  # type: ignore[import-untyped,unused-ignore]
     except ImportError:
@@ -79,17 +89,19 @@ def zfec_rows(block: int, sources: int, budget_s: float) -> tuple[float, float] 
     packets = [
         row.tobytes() for row in rng.integers(0, 256, (sources, PACKET_BYTES), dtype=np.uint8)
     ]
-    encoder, decoder = zfec.Encoder(sources, block), zfec.Decoder(sources, block)
+    encoder = zfec.Encoder(sources, block)
+    decoder = zfec.Decoder(sources, block)
     parity_ids = tuple(range(sources, block))
     symbols = [*packets, *encoder.encode(packets, parity_ids)]
-    known, _ = _worst_case(block, sources)
-    received = [symbols[i] for i in known]
-    encode = best_seconds(lambda: encoder.encode(packets, parity_ids), budget_s)
-    decode = best_seconds(lambda: decoder.decode(received, known), budget_s)
+    received_ids = _worst_case(block, sources)
+    received = [symbols[i] for i in received_ids]
+    encode = best_seconds(partial(encoder.encode, packets, parity_ids), budget_s)
+    decode = best_seconds(partial(decoder.decode, received, received_ids), budget_s)
     return megabytes / encode, megabytes / decode
 
 
 def main() -> None:
+    """Print a row for each code and engine."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=0.3, help="for each figure (default 0.3)")
     budget = parser.parse_args().seconds
@@ -98,17 +110,18 @@ def main() -> None:
         name = f"RS({block},{sources})"
         zfec_figures = zfec_rows(block, sources, budget)
         for engine in available_engines():
-            rows = engine_rows(engine, block, sources, budget)
-            ratio = f"{rows[0] / zfec_figures[0]:8.1f} x" if zfec_figures else ""
-            print(
-                f"{name:12}{engine:10}"
-                + "".join(f"{figure:10.{0 if figure >= 10 else 2}f}" for figure in rows)
-                + ratio
-            )
+            encode, decode = engine_rows(engine, block, sources, budget)
+            ratio = f"{encode / zfec_figures[0]:8.1f} x" if zfec_figures else ""
+            print(f"{name:12}{engine:10}{_figure(encode)}{_figure(decode)}{ratio}")
         if zfec_figures:
             print(f"{name:12}{'zfec':10}{zfec_figures[0]:10.0f}{zfec_figures[1]:10.0f}")
         else:
             print(f"{name:12}zfec is not installed: pip install zfec for the comparison")
+
+
+def _figure(value: float) -> str:
+    """Return a figure of the table, with decimals if it is small."""
+    return f"{value:10.0f}" if value >= 10 else f"{value:10.2f}"
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""Liquid schedules: our fast method beside DSATUR (networkx), HiGHS, CP-SAT and the exhausted search, in one run on one
-core.
+"""Compares the methods for liquid schedules, in one run on one core.
 
     python benchmarks/bench_scheduling.py [--patterns N] [--all-allocations]
 
-Rows: method, patterns, liquid, total, median and worst seconds, ratio of the medians over the fast method's.
+The methods are the fast method, DSATUR (also that of networkx), HiGHS, CP-SAT and the exhaustive
+search. A row has the method, the number of liquid schedules and of patterns, the total, median and
+largest time, and the ratio of the median to that of the fast method.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import networkx
 import numpy as np
 
+from testbed.model.schedule import Schedule
 from testbed.model.traffic import Traffic
 from testbed.scheduling.checker import check_schedule
 from testbed.scheduling.fast.portfolio import cp_sat_schedule, liquid_schedule
@@ -28,13 +31,15 @@ from testbed.scheduling.traffic.patterns import all_to_all
 from topologies.catalog import load_network
 from topologies.swiss_t1 import routing_table
 
+# Time limit of a slow method for one pattern.
 LIMIT_S = 5.0
 
 
 def main() -> None:
+    """Print a row for each method, and schedules of larger networks."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--patterns", type=int, default=12, help="of the 362 that the slow methods are given"
+        "--patterns", type=int, default=12, help="number of the 362 patterns for the slow methods"
     )
     parser.add_argument(
         "--all-allocations",
@@ -45,57 +50,77 @@ def main() -> None:
     names = ["swiss-t1:allocation=" + rated.name for rated in distinct_allocations()]
     traffics = [all_to_all(load_network(name)) for name in names]
     liquid_schedule(traffics[-1])
-    fast = timed("classes, compiled", traffics, lambda t: liquid_schedule(t).liquid, None)
-    some = traffics[:: max(1, len(traffics) // args.patterns)][: args.patterns]
-    own = statistics.median(times(some, lambda t: liquid_schedule(t).liquid)[0])
-    for name, method in (
-        (
-            "exhausted search",
-            lambda t: exact(t, time_limit_s=LIMIT_S, now=time.perf_counter).liquid,
-        ),
-        ("DSATUR", lambda t: dsatur(t).liquid),
-        ("DSATUR, networkx", lambda t: networkx_colours(t) == t.bottleneck_load),
-        ("HiGHS", lambda t: milp(t, time_limit_s=LIMIT_S, now=time.perf_counter).liquid),
-        (
-            "CP-SAT on transfers",
-            lambda t: cp_sat_schedule(t, time_limit_s=LIMIT_S, now=time.perf_counter).liquid,
-        ),
-    ):
-        timed(name, some, method, own)
+    fast = timed("classes, compiled", traffics, is_liquid_fast, None)
+    sample = traffics[:: max(1, len(traffics) // args.patterns)][: args.patterns]
+    fast_median_s = statistics.median(times(sample, is_liquid_fast)[0])
+    methods: dict[str, Callable[[Traffic], bool]] = {
+        "exhausted search": partial(is_liquid, exact),
+        "DSATUR": lambda traffic: dsatur(traffic).liquid,
+        "DSATUR, networkx": is_liquid_by_networkx,
+        "HiGHS": partial(is_liquid, milp),
+        "CP-SAT on transfers": partial(is_liquid, cp_sat_schedule),
+    }
+    for name, method in methods.items():
+        timed(name, sample, method, fast_median_s)
     print(
-        f"all {len(traffics)} patterns by classes: {1000 * sum(fast):.1f} ms together, worst {1000 * max(fast):.2f} ms"
+        f"all {len(traffics)} patterns by classes: {1000 * sum(fast):.1f} ms together, "
+        f"worst {1000 * max(fast):.2f} ms"
     )
-    larger()
+    schedule_larger_networks()
     if args.all_allocations:
-        everything()
+        schedule_all_allocations()
+
+
+def is_liquid_fast(traffic: Traffic) -> bool:
+    """Return whether the fast method finds a liquid schedule."""
+    return liquid_schedule(traffic).liquid
+
+
+def is_liquid(method: Callable[..., Schedule], traffic: Traffic) -> bool:
+    """Return whether a method finds a liquid schedule within LIMIT_S."""
+    return method(traffic, time_limit_s=LIMIT_S, now=time.perf_counter).liquid
+
+
+def is_liquid_by_networkx(traffic: Traffic) -> bool:
+    """Return whether DSATUR of networkx finds a liquid schedule."""
+    return networkx_colours(traffic) == traffic.bottleneck_load
 
 
 def networkx_colours(traffic: Traffic) -> int:
+    """Return the number of colours that DSATUR of networkx needs for the congestion graph."""
     graph = networkx.Graph(list(traffic.congestion_graph()))
     return 1 + max(networkx.greedy_color(graph, strategy="DSATUR").values(), default=0)
 
 
 def times(traffics: list[Traffic], method: Callable[[Traffic], bool]) -> tuple[list[float], int]:
-    taken, liquid = [], 0
+    """Return the seconds for each traffic, and the number of liquid schedules."""
+    taken_s = []
+    liquid = 0
     for traffic in traffics:
         began = time.perf_counter()
-        liquid += method(traffic)
-        taken.append(time.perf_counter() - began)
-    return taken, liquid
+        if method(traffic):
+            liquid += 1
+        taken_s.append(time.perf_counter() - began)
+    return taken_s, liquid
 
 
 def timed(
-    name: str, traffics: list[Traffic], method: Callable[[Traffic], bool], own: float | None
+    name: str,
+    traffics: list[Traffic],
+    method: Callable[[Traffic], bool],
+    fast_median_s: float | None,
 ) -> list[float]:
-    taken, liquid = times(traffics, method)
-    median = statistics.median(taken)
-    ratio = f"{median / own:9.1f} x" if own else ""
-    figures = f"{sum(taken):9.3f} s {1000 * median:10.3f} ms {1000 * max(taken):10.2f} ms"
+    """Print the row of a method, and return the seconds for each traffic."""
+    taken_s, liquid = times(traffics, method)
+    median_s = statistics.median(taken_s)
+    ratio = f"{median_s / fast_median_s:9.1f} x" if fast_median_s else ""
+    figures = f"{sum(taken_s):9.3f} s {1000 * median_s:10.3f} ms {1000 * max(taken_s):10.2f} ms"
     print(f"{name:22} {liquid:4}/{len(traffics):<4} liquid {figures} {ratio}", flush=True)
-    return taken
+    return taken_s
 
 
-def larger() -> None:
+def schedule_larger_networks() -> None:
+    """Print how long the fast method takes for larger networks."""
     for name in ("clos:6", "clos:10", "clos:12", "clos:16", "torus:8x8"):
         network = load_network(name)
         began = time.perf_counter()
@@ -105,27 +130,33 @@ def larger() -> None:
         ended = time.perf_counter()
         check_schedule(traffic, schedule)
         print(
-            f"{name:32} {len(traffic):8} transfers, {schedule.length}/{traffic.bottleneck_load} frames, generated in "
-            f"{generated - began:.2f} s, scheduled and checked in {ended - generated:.2f} s ({schedule.detail})",
+            f"{name:32} {len(traffic):8} transfers, "
+            f"{schedule.length}/{traffic.bottleneck_load} frames, "
+            f"generated in {generated - began:.2f} s, "
+            f"scheduled and checked in {ended - generated:.2f} s ({schedule.detail})",
             flush=True,
         )
     print(f"memory at most {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB")
 
 
-def everything() -> None:
+def schedule_all_allocations() -> None:
+    """Print how long it takes to schedule and check all allocations of Swiss-T1."""
     table = routing_table()
     names = [f"s{i}" for i in range(1, 9)]
-    via = np.array(
-        [[int(table.get(a, {}).get(b, "s0")[1:]) - 1 for b in names] for a in names], dtype=np.int64
-    )
+    # Index of the next switch from each switch (rows) to each other one (columns); -1: none.
+    via = np.full((8, 8), -1, dtype=np.int64)
+    for row, source in enumerate(names):
+        for column, sink in enumerate(names):
+            next_switch = table.get(source, {}).get(sink, "s0")
+            via[row, column] = int(next_switch.removeprefix("s")) - 1
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
     from tests.helpers.swiss_t1_sweep import sweep
 
     sweep(1, 2, via)
     began = time.perf_counter()
-    found = sweep(1, 5**8, via)
+    outcome = sweep(1, 5**8, via).outcome
     print(
-        f"all {len(found.outcome)} allocations: {int((found.outcome == 1).sum())} liquid and checked in "
+        f"all {len(outcome)} allocations: {int((outcome == 1).sum())} liquid and checked in "
         f"{time.perf_counter() - began:.1f} s"
     )
 

@@ -1,8 +1,10 @@
-"""How many packet-hops a second the engine simulates; with ``--before DIR`` those of another checkout next to them, in
-one run.
+"""Measures how many packet-hops per second the router simulator simulates.
 
-Uniform traffic on an 8x8 and a 32x32 torus: plain, with NAC, with FT-DRB and NAC, at the document's load and at 0.8 of
-a link.
+    python benchmarks/bench_simulator.py [--before DIR]
+
+With ``--before``, another checkout is measured in the same run. Traffic is uniform on an 8x8 and a
+32x32 torus: plain, with NAC, and with FT-DRB and NAC, at the load of the document and at 0.8 of a
+link.
 """
 
 from __future__ import annotations
@@ -27,22 +29,33 @@ from topologies import load_network
 BOOKSIM = SimulationParameters(deadlock="virtual-channels")
 THESIS = SimulationParameters(model="thesis")
 SMALL = replace(THESIS, packet_bytes=512, buffer_bytes=8192)
+NAC = replace(THESIS, deadlock="nac")
+FT_DRB = replace(THESIS, routing="ft-drb", deadlock="nac")
+SMALL_FT_DRB = replace(SMALL, routing="ft-drb", deadlock="nac")
+
+# Name, network, parameters, packets per second and node, and simulated seconds.
 CASES = (
     ("booksim hops, 2 VCs", "torus:8x8", BOOKSIM, 12_207.0, 1.0),
     ("thesis hops", "torus:8x8", THESIS, 12_207.0, 0.5),
-    ("thesis hops, NAC at 0.8", "torus:8x8", replace(THESIS, deadlock="nac"), 97_656.0, 0.03),
+    ("thesis hops, NAC at 0.8", "torus:8x8", NAC, 97_656.0, 0.03),
     ("32x32, 400/s, 1 s", "torus:32x32", SMALL, 400.0, 1.0),
-    ("32x32, NAC at 0.8", "torus:32x32", replace(THESIS, deadlock="nac"), 97_656.0, 0.0015),
-    ("32x32, FT-DRB and NAC, 400/s, 0.2 "
-    "s", "torus:32x32", replace(SMALL, routing="ft-drb", deadlock="nac"), 400.0, 0.2),
-    ("32x32, FT-DRB and NAC at 0.8", "torus:32x32",
-     replace(THESIS, routing="ft-drb", deadlock="nac"), 97_656.0, 0.0008),
-)  # fmt: skip
+    ("32x32, NAC at 0.8", "torus:32x32", NAC, 97_656.0, 0.0015),
+    ("32x32, FT-DRB and NAC, 400/s, 0.2 s", "torus:32x32", SMALL_FT_DRB, 400.0, 0.2),
+    ("32x32, FT-DRB and NAC at 0.8", "torus:32x32", FT_DRB, 97_656.0, 0.0008),
+)
 ROUNDS = 3
 
 
 def measured(rounds: int) -> Iterator[tuple[str, int, float]]:
-    """Name, packet-hops and seconds of this process (median of the rounds) of each case, as it ends."""
+    """Yield the results of the cases, each when it has ended.
+
+    Args:
+        rounds: Number of runs of each case.
+
+    Yields:
+        The name, the number of packet-hops, and the processor time in seconds (median of the
+        rounds).
+    """
     for name, network_name, parameters, rate, duration in CASES:
         network = load_network(network_name)
         model = build_model(network, parameters)
@@ -51,6 +64,7 @@ def measured(rounds: int) -> Iterator[tuple[str, int, float]]:
             "uniform", len(network.hosts), shape=shape, to_itself=parameters.hop.to_itself
         )
         process = InjectionProcess(rate_per_s=rate)
+        # A short run first: the code may have to be compiled.
         simulate(model, build_injections(pattern, process, duration_s=0.0002, seed=1), parameters)
         injections = build_injections(pattern, process, duration_s=duration, seed=1)
         times = []
@@ -62,43 +76,60 @@ def measured(rounds: int) -> Iterator[tuple[str, int, float]]:
 
 
 def measured_in(directory: Path) -> dict[str, float]:
-    """M packet-hops a second of each case, once, by the engine of a checkout."""
-    done = subprocess.run(
+    """Run each case once with the packages of a checkout.
+
+    Returns:
+        Millions of packet-hops per second, by case.
+    """
+    completed = subprocess.run(
         [sys.executable, str(Path(__file__).resolve()), "--json"],
-        cwd=directory, env={**os.environ, "PYTHONPATH": str(directory.resolve())}, stdout=subprocess.PIPE, check=True,
-    )  # fmt: skip
-    rows: dict[str, float] = json.loads(done.stdout)
+        cwd=directory,
+        env={**os.environ, "PYTHONPATH": str(directory.resolve())},
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    rows: dict[str, float] = json.loads(completed.stdout)
     return rows
 
 
 def compare(before: Path) -> None:
-    """Prints a table: M hops a second before and now (medians), and the median of the ratios of runs that followed each
-    other."""
-    pairs = [(measured_in(before), measured_in(Path.cwd())) for _ in range(ROUNDS)]
+    """Print a table of both checkouts.
+
+    It has the medians of the millions of packet-hops per second, and the median of the ratios of
+    consecutive runs.
+    """
+    rows_before = []
+    rows_now = []
+    for _ in range(ROUNDS):
+        rows_before.append(measured_in(before))
+        rows_now.append(measured_in(Path.cwd()))
     print(
         "{:38} {:>10} {:>10} {:>10} {:>16}".format(
             "run", "M before", "M now", "x before", "least to most"
         )
     )
-    for name in pairs[0][0]:
-        ratios = sorted(now[name] / then[name] for then, now in pairs)
-        medians = [
-            statistics.median(side[name] for side in sides) for sides in zip(*pairs, strict=True)
-        ]
-        line = (
-            f"{name:38} {medians[0]:>10.2f} {medians[1]:>10.2f} {statistics.median(ratios):>10.2f}"
+    for name in rows_before[0]:
+        speeds_before = [row[name] for row in rows_before]
+        speeds_now = [row[name] for row in rows_now]
+        ratios = [now / then for then, now in zip(speeds_before, speeds_now, strict=True)]
+        print(
+            f"{name:38} {statistics.median(speeds_before):>10.2f} "
+            f"{statistics.median(speeds_now):>10.2f} {statistics.median(ratios):>10.2f} "
+            f"{min(ratios):>7.2f} to {max(ratios):.2f}"
         )
-        print(f"{line} {ratios[0]:>7.2f} to {ratios[-1]:.2f}")
 
 
 def main() -> None:
-    """Prints a table: packet-hops, seconds of this process, hops a second, over the reference; or ``compare``."""
+    """Print a table: packet-hops, processor time, hops per second, and the ratio to the first row.
+
+    With ``--before``, print the table of ``compare``.
+    """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--before", type=Path, metavar="DIR", help="another checkout, run in turn with this one"
     )
     parser.add_argument(
-        "--json", action="store_true", help="M hops a second by case, each run once, as JSON"
+        "--json", action="store_true", help="run each case once; print M hops per second as JSON"
     )
     args = parser.parse_args()
     if args.json:

@@ -1,8 +1,8 @@
-"""Wavelengths for all pairs, without conversion: ours against DSATUR (networkx) and CP-SAT on the same lightpaths, in
-the same run.
+"""Compares methods that assign wavelengths to all pairs of a network, without conversion.
 
-Median seconds of some repetitions; colours are (round, wavelength) pairs, the fewest possible being the bottleneck
-load.
+The method of the testbed, DSATUR (networkx) and CP-SAT colour the same lightpaths in the same run.
+Times are medians of some repetitions. A colour is a pair of round and wavelength. At least as many
+are needed as the bottleneck has lightpaths.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ CP_SAT_LIMIT_S = 20.0
 
 
 def timed(work: Callable[[], int], repeats: int) -> tuple[int, float]:
-    """The colours found, and the median of the seconds."""
-    seconds, colours = [], 0
+    """Return the number of colours that a method needs, and the median of its seconds."""
+    seconds = []
+    colours = 0
     for _ in range(repeats):
         began = time.perf_counter()
         colours = work()
@@ -37,39 +38,48 @@ def timed(work: Callable[[], int], repeats: int) -> tuple[int, float]:
 
 
 def dsatur_colours(paths: Sequence[Sequence[int]]) -> int:
-    """Colours of the congestion graph, its building included."""
+    """Build the congestion graph, and return the number of its colours by DSATUR."""
     users: dict[int, list[int]] = {}
     for i, path in enumerate(paths):
         for link in path:
             users.setdefault(link, []).append(i)
     graph = nx.Graph()
     graph.add_nodes_from(range(len(paths)))
-    graph.add_edges_from(pair for listed in users.values() for pair in combinations(listed, 2))
+    for paths_of_link in users.values():
+        graph.add_edges_from(combinations(paths_of_link, 2))
     return 1 + max(nx.greedy_color(graph, strategy="DSATUR").values())
 
 
-def own_colours(network: Network, lightpaths: Sequence[Lightpath]) -> int:
-    """Rounds of one wavelength."""
+def testbed_colours(network: Network, lightpaths: Sequence[Lightpath]) -> int:
+    """Return the number of rounds with one wavelength."""
     return len(assign_wavelengths(network, lightpaths, wavelengths=1, switching="wsxc").rounds)
 
 
 def main() -> None:
+    """Print a row for each network."""
     print(
-        f"{'network':26} {'paths':>6} {'bound':>6} | {'ours':>5} {'s':>8} | {'DSATUR':>6} {'s':>8} {'x':>6} | CP-SAT"
+        f"{'network':26} {'paths':>6} {'bound':>6} | {'ours':>5} {'s':>8} | "
+        f"{'DSATUR':>6} {'s':>8} {'x':>6} | CP-SAT"
     )
     for name in NETWORKS:
         network = load_network(name)
         lightpaths = lightpaths_between(network, all_to_all(network))
-        paths = [[network.link_index[link] for link in path.links] for path in lightpaths]
-        bound = max(Counter(link for path in paths for link in path).values())
-        found, own_s = timed(partial(own_colours, network, lightpaths), 5)
-        coloured, dsatur_s = timed(partial(dsatur_colours, paths), 1)
+        paths = []
+        load = Counter[int]()
+        for lightpath in lightpaths:
+            path = [network.link_index[link] for link in lightpath.links]
+            paths.append(path)
+            load.update(path)
+        bound = max(load.values())
+        colours, testbed_s = timed(partial(testbed_colours, network, lightpaths), 5)
+        dsatur, dsatur_s = timed(partial(dsatur_colours, paths), 1)
         began = time.perf_counter()
         state = solve_packing(paths, bound, 1, time_limit_s=CP_SAT_LIMIT_S).state
         cp_s = time.perf_counter() - began
         print(
-            f"{name:26} {len(paths):6} {bound:6} | {found:5} {own_s:8.4f} | {coloured:6} {dsatur_s:8.3f} "
-            f"{dsatur_s / own_s:6.1f} | {state} at the bound, {cp_s:.2f} s ({cp_s / own_s:.0f} x)"
+            f"{name:26} {len(paths):6} {bound:6} | {colours:5} {testbed_s:8.4f} | "
+            f"{dsatur:6} {dsatur_s:8.3f} {dsatur_s / testbed_s:6.1f} | "
+            f"{state} at the bound, {cp_s:.2f} s ({cp_s / testbed_s:.0f} x)"
         )
 
 
