@@ -48,7 +48,7 @@ def pack(
     members = lists_by_key((tuple(path), i) for i, path in enumerate(paths))
     resources = np.array(list(chain.from_iterable(members)), dtype=np.int64)
     needs = ClassNeeds(
-        own=np.cumsum([0, *map(len, members)], dtype=np.int64),
+        resource_starts=np.cumsum([0, *map(len, members)], dtype=np.int64),
         resources=resources,
         demand=np.array([len(equal_paths) for equal_paths in members.values()], dtype=np.int64),
         cap=np.full(1 + max(resources, default=-1), capacity, dtype=np.int64),

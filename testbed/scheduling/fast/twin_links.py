@@ -312,7 +312,7 @@ def give_links(units: UnitList, needs: ClassNeeds, begin: Ints, frames: int) -> 
 
 def needs_resource(needs: ClassNeeds, c: int, resource: int) -> bool:
     """Return whether the units of the class need the resource."""
-    for k in range(needs.own[c], needs.own[c + 1]):
+    for k in range(needs.resource_starts[c], needs.resource_starts[c + 1]):
         if needs.resources[k] == resource:
             return True
     return False

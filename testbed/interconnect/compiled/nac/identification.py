@@ -82,7 +82,10 @@ def receive_identification(
 
 
 def forward_during_recovery(net: Tables, o: EngineOptions, s: State, packet: int, now: int) -> None:
-    """Repeat an identification packet on blocked inputs and on inputs that recover (22)."""
+    """Repeat an identification packet on each input that requests the output where it arrived (22).
+
+    Such an input is blocked, or it recovers.
+    """
     origin = s.identifications[packet].origin
     out = s.identifications[packet].out
     at = s.identifications[packet].at

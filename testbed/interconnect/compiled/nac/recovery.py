@@ -88,6 +88,8 @@ def receive_recovery_signal(
     If all of them hold, the router moves a packet, provided that the avoidance buffer is free and
     the signal has not gone round the cycle. Whether or not it moves a packet, it reserves the slot
     for the cycle while a packet of the cycle requests the output. Otherwise it works normally.
+
+    With the option ``identify_anew``, the cycle is identified again instead (``reidentify``).
     """
     index = s.signals[signal].place
     length = s.signals[signal].length
@@ -160,6 +162,9 @@ def reidentify(net: Tables, o: EngineOptions, s: State, out: int, now: int) -> N
     If a packet in an avoidance buffer requests the output, the slot is reserved for it. Otherwise
     each input where conditions 4.4 to 4.7 hold sends an identification packet. The slot is reserved
     for the cycle until one of these packets returns, for at most the duration of a retry.
+
+    If a slot is reserved already, or the option ``recovery_run`` is off, nothing is sent: the slot
+    is reserved for the first such input. If there is no such input, normal operation begins again.
     """
     router = net.link[out].start
     with_avoidance_packet = NONE

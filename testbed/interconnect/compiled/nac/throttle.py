@@ -61,8 +61,12 @@ def may_request(
 ) -> bool:
     """Return whether NAC lets the queue's head take part in the arbitration of the channel.
 
-    It may not if the injection of the router's hosts is throttled, or if the free slot behind the
-    channel is reserved for another input.
+    It may not in these cases:
+
+    - the queue belongs to a host of the router, and their injection is throttled;
+    - without ``own_request``, the input's avoidance buffer has a packet, which must leave first;
+    - with ``stop_output``, an input of the router is blocked for this output;
+    - the only free slots behind the channel are reserved for another input.
     """
     link = channel if channel < net.links else channel - net.links
     if s.queues[queue].router < 0 or (net.output_buffers and channel < net.links):

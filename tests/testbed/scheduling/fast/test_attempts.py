@@ -1,4 +1,4 @@
-"""What the portfolio leaves out and goes on with, and the orbits of a symmetric traffic, each step called alone."""
+"""Limits and results of single searches, and the orbits of a symmetric traffic."""
 
 from __future__ import annotations
 
