@@ -43,7 +43,8 @@ def _schedules() -> None:
 
     from testbed.conformance.schedulers import traffics
     from testbed.scheduling.fast.packing import pack
-    from testbed.scheduling.fast.portfolio import EJECT, PLACE, liquid_schedule
+    from testbed.scheduling.fast.portfolio import liquid_schedule
+    from testbed.scheduling.fast.searches import EJECT, PLACE
     from testbed.scheduling.fast.steps import LinkSets, seeded_state
     from testbed.scheduling.fast.symmetry import Orbits, subgroups
     from testbed.scheduling.fast.unit_ejection import unit_table

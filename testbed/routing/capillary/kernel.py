@@ -1,7 +1,10 @@
-"""The capillary recursion's steps compiled by numba, for all pieces of a wave in one call.
+"""The steps of the capillary recursion in floats, compiled by numba.
 
-Imported only when a network is large enough to need it; what it returns is checked exactly by its caller.
-``FloatRouter`` does without the exact check: many times faster, where nine digits suffice.
+``CompiledSolver`` solves all pieces of a wave in one call; its caller checks the results exactly.
+``FloatRouter`` runs the complete recursion without the exact check. That is many times faster, if
+nine digits are enough.
+
+The module is imported only when a network is large enough to need it.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from testbed.arrays import BoolArray, FloatArray
 from testbed.jit import compiled_entry
@@ -18,19 +22,34 @@ from testbed.routing.flows.end_points import flow_problem
 from testbed.routing.flows.link_graph import LinkGraph
 from topologies.network import Network
 
+# Number of components of a piece whose receivers cannot be reached.
 DISCONNECTED = -1
-PUSH_TOLERANCE = 1e-13  # of a link's capacity: less than this is rounding, not room for flow
-MIN_NEED = 1e-12  # of the piece's load: less than this is met
-FINAL_TOLERANCE = (
-    1e-9  # of a link's capacity: full or empty within this is taken for full or empty, then checked
-)
+
+# Free capacity below this part of a link's capacity is a rounding error, not room for flow.
+PUSH_TOLERANCE = 1e-13
+
+# A need below this part of the piece's load is a rounding error: the node counts as served.
+MIN_NEED = 1e-12
+
+# A link counts as full or as empty if it is so within this part of its capacity. Callers of
+# ``CompiledSolver`` check this exactly.
+FINAL_TOLERANCE = 1e-9
+
+# A demand below this part of the level of the piece above is a rounding error.
 VANISHING = 1e-12
-"""Of the level of the piece above: a demand below this is rounding (where the recursion keeps to floats)."""
 
 
 def keep_flow(graph: flow.Residual, low: int, high: int, load: float) -> None:
-    """Start from the flow that the wave before left, cut to the capacities of this load; what that leaves unmet is
-    need."""
+    """Start from the flow of the previous wave, limited to the capacities of this load.
+
+    The part of the demands that this flow does not meet becomes the need of the nodes.
+
+    Args:
+        graph: The residual graph.
+        low: Index in ``order`` of the first node of the piece.
+        high: Index after its last node.
+        load: The load, relative to the weights of the links.
+    """
     for node in graph.order[low:high]:
         graph.need[node] = graph.demand[node]
     for node in graph.order[low:high]:
@@ -44,7 +63,14 @@ def keep_flow(graph: flow.Residual, low: int, high: int, load: float) -> None:
 
 
 def solve_piece(graph: flow.Residual, low: int, high: int) -> tuple[int, float]:
-    """Least greatest load of the piece by cuts (Dinkelbach) and augmentation: (components or DISCONNECTED, load)."""
+    """Find the smallest possible load of the busiest link of a piece, and its components.
+
+    The load rises from cut to cut (Dinkelbach's method). For each load the flow is augmented until
+    it meets all demands, or until a cut shows that a higher load is needed.
+
+    Returns:
+        The number of components, or DISCONNECTED; and the load.
+    """
     flow.drop_final_arcs(graph, low, high)
     demand, weight = flow.first_share(graph, low, high)
     load = 0.0
@@ -52,13 +78,13 @@ def solve_piece(graph: flow.Residual, low: int, high: int) -> tuple[int, float]:
         return DISCONNECTED, load
     while demand / weight > load:
         load = demand / weight
-        least = MIN_NEED * load
+        min_need = MIN_NEED * load
         keep_flow(graph, low, high, load)
-        found = flow.spread_levels(graph, low, high, PUSH_TOLERANCE, least)
-        while found == flow.PUSHABLE:
-            flow.push_flow(graph, low, high, PUSH_TOLERANCE, least)
-            found = flow.spread_levels(graph, low, high, PUSH_TOLERANCE, least)
-        if found == flow.MET:
+        state = flow.spread_levels(graph, low, high, PUSH_TOLERANCE, min_need)
+        while state == flow.PUSHABLE:
+            flow.push_flow(graph, low, high, PUSH_TOLERANCE, min_need)
+            state = flow.spread_levels(graph, low, high, PUSH_TOLERANCE, min_need)
+        if state == flow.MET:
             break
         demand, weight = flow.cut_share(graph, low, high)
         if weight == 0:
@@ -69,12 +95,23 @@ def solve_piece(graph: flow.Residual, low: int, high: int) -> tuple[int, float]:
 def freeze_crossing(
     graph: flow.Residual, low: int, high: int, level: float, loads: flow.Numbers
 ) -> None:
-    """Links between components are final: their loads are noted, their flow leaves the demands of their ends."""
+    """Make the loads of the links between components final.
+
+    The demands of their ends are reduced by their flow.
+
+    Args:
+        graph: The residual graph.
+        low: Index in ``order`` of the first node of the piece.
+        high: Index after its last node.
+        level: The load of the piece.
+        loads: Receives the loads of the links.
+    """
     for node in graph.order[low:high]:
         for arc in range(graph.first[node], graph.last[node]):
             other = graph.arc_node[arc]
             if graph.arc_out[arc] and graph.component[node] != graph.component[other]:
                 link = graph.arc_link[arc]
+                # Such a link is either full or empty; half its capacity is far from both.
                 if 2 * graph.flow[link] > graph.capacity[link]:
                     amount = level * graph.weight[link]
                     loads[link] = amount
@@ -86,7 +123,15 @@ def freeze_crossing(
 def gather_components(
     graph: flow.Residual, low: int, high: int, count: int, bounds: flow.Numbers
 ) -> None:
-    """Sort the piece's nodes by component; component c is then ``order[bounds[c]:bounds[c + 1]]``."""
+    """Sort the nodes of a piece by their components.
+
+    Args:
+        graph: The residual graph.
+        low: Index in ``order`` of the first node of the piece.
+        high: Index after its last node.
+        count: Number of components.
+        bounds: Receives the limits: component c is ``order[bounds[c]:bounds[c + 1]]``.
+    """
     bounds[: count + 1] = 0
     for at in range(low, high):
         bounds[graph.component[graph.order[at]] + 1] += 1
@@ -97,15 +142,28 @@ def gather_components(
     for node in graph.queue[low:high]:
         graph.order[bounds[graph.component[node]]] = node
         bounds[graph.component[node]] += 1
+    # Each limit has been counted up to the next one.
     for part in range(count, 0, -1):
         bounds[part] = bounds[part - 1]
     bounds[0] = low
 
 
 def balance_demand(graph: flow.Residual, low: int, high: int, level: float) -> bool:
-    """Is anything left to move among these nodes? Rounding is repaired: what is next to nothing is nothing, and the
-    largest demand takes up what the others do not sum to."""
-    total, largest = 0.0, low
+    """Repair rounding errors of the demands of a component.
+
+    Vanishing demands become 0. The largest demand is changed so that the sum of all is 0.
+
+    Args:
+        graph: The residual graph.
+        low: Index in ``order`` of the first node of the component.
+        high: Index after its last node.
+        level: The load of the piece above.
+
+    Returns:
+        Whether a demand remains.
+    """
+    total = 0.0
+    largest = low
     for at in range(low, high):
         node = graph.order[at]
         if abs(graph.demand[node]) < VANISHING * level:
@@ -122,30 +180,41 @@ def balance_demand(graph: flow.Residual, low: int, high: int, level: float) -> b
 def solve_all(
     graph: flow.Residual, loads: flow.Numbers, stack: flow.Numbers, bounds: flow.Numbers
 ) -> bool:
-    """The whole recursion in floats: fills ``loads`` (relative to the largest weight); False where the sink is cut off.
+    """Run the complete recursion in floats.
 
-    ``stack`` of shape (2 * nodes + 2,) holds the pieces that wait, ``bounds`` (nodes + 1,) the components of one.
+    Args:
+        graph: The residual graph.
+        loads: Receives the loads of the links, relative to the largest weight.
+        stack: Room for the pieces that wait, shape (2 * nodes + 2,).
+        bounds: Room for the limits of the components of a piece, shape (nodes + 1,).
+
+    Returns:
+        Whether the sink can be reached.
     """
-    stack[0], stack[1] = 0, len(graph.order)
+    stack[0] = 0
+    stack[1] = len(graph.order)
     height = 2
     while height > 0:
         height -= 2
-        low, high = stack[height], stack[height + 1]
+        low = stack[height]
+        high = stack[height + 1]
         count, level = solve_piece(graph, low, high)
         if count == DISCONNECTED:
             if low == 0 and high == len(graph.order):
                 return False
             continue
-        if (
-            count == 1
-        ):  # rounding has hidden the bottleneck; what is left is below what floats tell apart
+        if count == 1:
+            # Rounding has hidden the bottleneck. The remaining differences are below the precision
+            # of floats.
             continue
         freeze_crossing(graph, low, high, level, loads)
         gather_components(graph, low, high, count, bounds)
         for part in range(count):
-            first, last = bounds[part], bounds[part + 1]
+            first = bounds[part]
+            last = bounds[part + 1]
             if last - first > 1 and balance_demand(graph, first, last, level):
-                stack[height], stack[height + 1] = first, last
+                stack[height] = first
+                stack[height + 1] = last
                 height += 2
     return True
 
@@ -158,85 +227,115 @@ def solve_wave(
     full: flow.Numbers,
     crossing_bounds: flow.Numbers,
 ) -> None:
-    """Solve every piece: piece i is ``order[bounds[i]:bounds[i + 1]]``, its crossing links likewise in ``crossing``."""
-    found = 0
+    """Solve all pieces of a wave.
+
+    Args:
+        graph: The residual graph.
+        bounds: The limits of the pieces: piece i is ``order[bounds[i]:bounds[i + 1]]``.
+        counts: Receives the number of components of each piece, or DISCONNECTED.
+        crossing: Receives the links between components, piece by piece.
+        full: Receives 1 for each of these links that is full, 0 for each that is empty.
+        crossing_bounds: Receives the limits of the pieces in ``crossing``.
+    """
+    crossing_count = 0
     for piece in range(len(counts)):
         counts[piece], _ = solve_piece(graph, bounds[piece], bounds[piece + 1])
         if counts[piece] > 0:
-            found = flow.list_crossing(
-                graph, bounds[piece], bounds[piece + 1], crossing, full, found
+            crossing_count = flow.list_crossing(
+                graph, bounds[piece], bounds[piece + 1], crossing, full, crossing_count
             )
-        crossing_bounds[piece + 1] = found
+        crossing_bounds[piece + 1] = crossing_count
 
 
-SOLVE_WAVE, SOLVE_ALL = compiled_entry(solve_wave), compiled_entry(solve_all)
+# The entries that Python calls. All other steps are compiled into them.
+SOLVE_WAVE = compiled_entry(solve_wave)
+SOLVE_ALL = compiled_entry(solve_all)
 INDEX_ARCS = compiled_entry(flow.index_arcs)
-"""What is called from Python; the rest is compiled into it."""
+
+
+def _int_zeros(count: int) -> npt.NDArray[np.int32]:
+    return np.zeros(count, dtype=np.int32)
+
+
+def _index_zeros(count: int) -> npt.NDArray[np.uint32]:
+    return np.zeros(count, dtype=np.uint32)
 
 
 def _empty_residual(nodes: int, links: int) -> flow.Residual:
-    """Of arrays. Indices without a sign: compiled code looks at every other one's sign before it is used, which takes a
-    quarter of the time."""
-    return flow.build_residual(
-        nodes,
-        links,
-        lambda n: np.zeros(n, dtype=np.int32),
-        np.zeros,
-        lambda n: np.zeros(n, dtype=np.uint32),
-    )
+    """Return a residual graph of arrays.
+
+    Indices are unsigned. Before each use of a signed one, compiled code tests whether it is
+    negative, which takes a quarter of the time.
+    """
+    return flow.build_residual(nodes, links, _int_zeros, np.zeros, _index_zeros)
 
 
 class CompiledSolver:
-    """Splits pieces in floats; holds the flow between waves, so that a piece starts from what its parent found."""
+    """Divides the pieces of one network into components, in floats.
+
+    The flow is kept between waves, so that a piece begins with the flow of the piece from which it
+    was divided.
+
+    Args:
+        nodes: Number of nodes.
+        tail: Node from which each link leads.
+        head: Node to which each link leads.
+        weight: Capacity of each link.
+    """
 
     def __init__(
         self, nodes: int, tail: Sequence[int], head: Sequence[int], weight: Sequence[int]
     ) -> None:
-        links, largest = len(tail), max(weight)
+        links = len(tail)
+        largest = max(weight)
         self._graph = _empty_residual(nodes, links)
         self._graph.weight[:] = [w / largest for w in weight]
-        self._crossing, self._full = (
-            np.zeros(links, dtype=np.int32),
-            np.zeros(links, dtype=np.int32),
-        )
+        self._crossing = _int_zeros(links)
+        self._full = _int_zeros(links)
         INDEX_ARCS(self._graph, np.array(tail, dtype=np.int32), np.array(head, dtype=np.int32))
 
     def finish(self, links: Sequence[int]) -> None:
-        """The load of these links is final: they leave the network."""
+        """Remove links whose loads are final."""
         self._graph.weight[np.array(links, dtype=np.int64)] = 0
 
     def split(self, pieces: Sequence[Piece]) -> list[Split | None]:
-        """Components and crossing links of each piece (to be checked); None where no links lead to where flow is
-        wanted."""
-        bounds = np.zeros(len(pieces) + 1, dtype=np.int32)
+        """Divide each piece into components; the caller must check the result.
+
+        Returns:
+            The division of each piece, or None if no links lead to some of its receivers.
+        """
+        bounds = _int_zeros(len(pieces) + 1)
         np.cumsum([len(piece.nodes) for piece in pieces], out=bounds[1:])
-        nodes = np.array([node for piece in pieces for node in piece.nodes], dtype=np.int32)
+        node_list: list[int] = []
+        demand: list[float] = []
+        for piece in pieces:
+            node_list += piece.nodes
+            demand += [amount / piece.denominator for amount in piece.demand]
+        nodes = np.array(node_list, dtype=np.int32)
         self._graph.order[: len(nodes)] = nodes
-        self._graph.demand[nodes] = [
-            b / piece.denominator for piece in pieces for b in piece.demand
-        ]
-        counts, crossing_bounds = (
-            np.zeros(len(pieces), dtype=np.int32),
-            np.zeros(len(pieces) + 1, dtype=np.int32),
-        )
+        self._graph.demand[nodes] = demand
+        counts = _int_zeros(len(pieces))
+        crossing_bounds = _int_zeros(len(pieces) + 1)
         SOLVE_WAVE(self._graph, bounds, counts, self._crossing, self._full, crossing_bounds)
         component = self._graph.component[nodes].tolist()
-        crossing, full = (
-            self._crossing[: crossing_bounds[-1]].tolist(),
-            self._full[: crossing_bounds[-1]].tolist(),
-        )
-        found: list[Split | None] = []
-        for piece, count in enumerate(counts.tolist()):
-            part = slice(crossing_bounds[piece], crossing_bounds[piece + 1])
-            split = Split(
-                count, component[bounds[piece] : bounds[piece + 1]], crossing[part], full[part]
-            )
-            found.append(split if count > 0 else None)
-        return found
+        crossing = self._crossing[: crossing_bounds[-1]].tolist()
+        full = self._full[: crossing_bounds[-1]].tolist()
+        splits: list[Split | None] = []
+        for i, count in enumerate(counts.tolist()):
+            if count <= 0:
+                splits.append(None)
+                continue
+            part = slice(crossing_bounds[i], crossing_bounds[i + 1])
+            of_nodes = component[bounds[i] : bounds[i + 1]]
+            splits.append(Split(count, of_nodes, crossing[part], full[part]))
+        return splits
 
 
 class FloatRouter:
-    """A network made ready once for many pairs of end points.
+    """Capillary routes in floats between many pairs of nodes of one network.
+
+    Args:
+        network: The network.
 
     >>> from topologies.network import Link, Node
     >>> ends = [("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")]
@@ -247,18 +346,32 @@ class FloatRouter:
     """
 
     def __init__(self, network: Network) -> None:
-        self._network, self._graph = network, LinkGraph(network)
+        self._network = network
+        self._graph = LinkGraph(network)
 
     def loads(self, source: str, sink: str) -> FloatArray:
-        """Fraction of the flow on each link, shape (links,): the full capillary route to some nine digits.
+        """Return the full capillary route to some nine digits.
 
-        Loads below some 1e-12 of the layer above may be lost. Hosts that do not forward are ends only. Raises
-        InputError (unknown node, source equal to sink) and NoPathError.
+        Loads below some 1e-12 of the layer above may be lost. Hosts that do not forward are only
+        used as ends.
+
+        Args:
+            source: Node that sends.
+            sink: Node that receives.
+
+        Returns:
+            The fraction of the flow on each link, shape (links,).
+
+        Raises:
+            InputError: A node is unknown, or source and sink are the same.
+            NoPathError: The sink cannot be reached.
         """
         index = self._network.node_index
         if source not in index or sink not in index or source == sink:
-            flow_problem(self._network, source, sink)  # raises
-        start, end = index[source], index[sink]
+            # Raises the InputError.
+            flow_problem(self._network, source, sink)
+        start = index[source]
+        end = index[sink]
         usable = self._graph.usable(start, end)
         loads = np.zeros(len(usable))
         if not usable.any() or not self._fill(loads, usable, start, end):
@@ -266,16 +379,29 @@ class FloatRouter:
         return loads
 
     def _fill(self, loads: FloatArray, usable: BoolArray, source: int, sink: int) -> bool:
-        """The capillary loads of one unit over the ``usable`` links; False where the sink cannot be reached."""
-        links, nodes = self._graph, self._graph.nodes
+        """Fill in the capillary loads of one unit of flow.
+
+        Args:
+            loads: Receives the load of each link.
+            usable: Whether each link may be used.
+            source: Index of the node that sends.
+            sink: Index of the node that receives.
+
+        Returns:
+            Whether the sink can be reached.
+        """
+        links = self._graph
+        nodes = self._graph.nodes
         weight = links.capacity[usable]
-        graph, found = _empty_residual(nodes, len(weight)), np.zeros(len(weight))
+        graph = _empty_residual(nodes, len(weight))
         graph.weight[:] = weight / weight.max()
         graph.order[:] = np.arange(nodes)
-        graph.demand[source], graph.demand[sink] = 1.0, -1.0
+        graph.demand[source] = 1.0
+        graph.demand[sink] = -1.0
         INDEX_ARCS(graph, links.tail[usable].astype(np.int32), links.head[usable].astype(np.int32))
-        reached = SOLVE_ALL(
-            graph, found, np.zeros(2 * nodes + 2, np.int32), np.zeros(nodes + 1, np.int32)
-        )
-        loads[usable] = found
+        usable_loads = np.zeros(len(weight))
+        stack = _int_zeros(2 * nodes + 2)
+        bounds = _int_zeros(nodes + 1)
+        reached = SOLVE_ALL(graph, usable_loads, stack, bounds)
+        loads[usable] = usable_loads
         return bool(reached)

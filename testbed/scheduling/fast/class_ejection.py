@@ -11,7 +11,7 @@ Units are placed in order of load. Those that find no room are placed by weighte
 steps to learn what to avoid. Afterwards edge colouring (``twin_links``) decides which link of its
 pool each unit gets; this is always possible.
 
-The functions are compiled by ``testbed.scheduling.fast.portfolio``. Compiled code counts the
+The functions are compiled by ``testbed.scheduling.fast.searches``. Compiled code counts the
 references of every array at each call, so the longest functions cannot be divided without becoming
 slower. Tests run them uncompiled.
 """
@@ -36,13 +36,13 @@ class ClassNeeds(NamedTuple):
     """The classes and their resources.
 
     Attributes:
-        own: Start of each class's resources in ``resources``, and the end of the last.
+        resource_starts: Start of each class's resources in ``resources``, and the end of the last.
         resources: The resources of the classes.
         demand: Number of units of each class.
         cap: Number of places of each resource per frame.
     """
 
-    own: Ints
+    resource_starts: Ints
     resources: Ints
     demand: Ints
     cap: Ints
@@ -64,12 +64,12 @@ class ClassTable(NamedTuple):
     """The frames, and the number of units of each class in them.
 
     The classes with a place of resource r in frame f are
-    ``held[base[r] * frames + f * cap[r] + i]`` for i below ``filled[r, f]``.
+    ``class_at[base[r] * frames + f * cap[r] + i]`` for i below ``filled[r, f]``.
 
     Attributes:
         needs: The classes and their resources.
         base: Number of places of all lower resources.
-        held: Class at each place.
+        class_at: Class at each place.
         filled: Number of used places of each resource (rows) in each frame (columns).
         units: Number of units of each class (rows) in each frame (columns).
         tabu: Step until which the units of a class stay in a frame.
@@ -81,7 +81,7 @@ class ClassTable(NamedTuple):
 
     needs: ClassNeeds
     base: Ints
-    held: Small
+    class_at: Small
     filled: Small
     units: Small
     tabu: Small
@@ -103,7 +103,9 @@ def class_table(needs: ClassNeeds, frames: int) -> ClassTable:
     units = 0
     most_resources = 0
     for c in range(classes):
-        most_resources = max(most_resources, needs.own[c + 1] - needs.own[c])
+        most_resources = max(
+            most_resources, needs.resource_starts[c + 1] - needs.resource_starts[c]
+        )
         units += needs.demand[c]
     # In the order of the fields.
     return ClassTable(
@@ -140,14 +142,14 @@ def schedule_units(needs: ClassNeeds, frames: int, steps: int, seed: int) -> tup
 
 
 def place_units(needs: ClassNeeds, frames: int, steps: int, seed: int, position: Ints) -> int:
-    """Write the frame of each unit into ``position``, and return the number of units without a frame.
+    """Write the frame of each unit into ``position``, and return the number of units without one.
 
     If there are any, ``position`` is not written.
     """
-    left, _, found = schedule_units(needs, frames, steps, seed)
-    if left == 0:
-        position[:] = found
-    return left
+    without_frame, _, frame_of_unit = schedule_units(needs, frames, steps, seed)
+    if without_frame == 0:
+        position[:] = frame_of_unit
+    return without_frame
 
 
 def place_class(table: ClassTable, c: int, frame: int) -> None:
@@ -157,7 +159,7 @@ def place_class(table: ClassTable, c: int, frame: int) -> None:
     for k in range(starts[c], starts[c + 1]):
         r = resources[k]
         first = table.base[r] * frames + frame * cap[r]
-        table.held[first + table.filled[r, frame]] = c
+        table.class_at[first + table.filled[r, frame]] = c
         table.filled[r, frame] += 1
     table.units[c, frame] += 1
 
@@ -170,9 +172,9 @@ def remove_class(table: ClassTable, c: int, frame: int) -> None:
         r = resources[k]
         slot = table.base[r] * frames + frame * cap[r]
         last = slot + table.filled[r, frame] - 1
-        while table.held[slot] != c:
+        while table.class_at[slot] != c:
             slot += 1
-        table.held[slot] = table.held[last]
+        table.class_at[slot] = table.class_at[last]
         table.filled[r, frame] -= 1
     table.units[c, frame] -= 1
 
@@ -229,7 +231,7 @@ def cheapest_frame(table: ClassTable, c: int, step: int, state: RandomState) -> 
     starts, resources, _, cap = table.needs
     # Local names save the compiled loop a look-up for each access.
     base = table.base
-    class_at = table.held
+    class_at = table.class_at
     filled = table.filled
     tabu = table.tabu
     weight = table.weight

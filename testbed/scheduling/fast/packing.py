@@ -5,10 +5,10 @@ switches, in which a fibre has W lightpaths. ``pack`` uses first fit and weighte
 proves nothing if it fails. ``solve_packing`` uses CP-SAT, which can prove that no packing exists.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -46,18 +46,22 @@ def pack(
     [0, 1, 1]
     """
     members = lists_by_key((tuple(path), i) for i, path in enumerate(paths))
-    resources = np.array([link for path in members for link in path], dtype=np.int64)
+    resources = np.array(list(chain.from_iterable(members)), dtype=np.int64)
     needs = ClassNeeds(
-        own=np.cumsum([0, *map(len, members)], dtype=np.int64),
+        resource_starts=np.cumsum([0, *map(len, members)], dtype=np.int64),
         resources=resources,
-        demand=np.array([len(own) for own in members.values()], dtype=np.int64),
+        demand=np.array([len(equal_paths) for equal_paths in members.values()], dtype=np.int64),
         cap=np.full(1 + max(resources, default=-1), capacity, dtype=np.int64),
     )
-    position = np.zeros(len(paths), dtype=np.int64)
-    if PLACE_UNITS(needs, bins, steps, seed, position):
+    bin_of_unit = np.zeros(len(paths), dtype=np.int64)
+    if PLACE_UNITS(needs, bins, steps, seed, bin_of_unit):
         return None
-    placed = dict(zip(chain.from_iterable(members.values()), position.tolist(), strict=True))
-    return [placed[i] for i in range(len(paths))]
+    bin_of = [0] * len(paths)
+    # Units are sorted by class, so they are in the order of the members of all classes.
+    units = chain.from_iterable(members.values())
+    for path_number, bin_number in zip(units, bin_of_unit.tolist(), strict=True):
+        bin_of[path_number] = bin_number
+    return bin_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,29 +97,60 @@ def solve_packing(
     >>> solve_packing([(0, 1), (1, 2), (2, 0)], 2, 1, time_limit_s=10).state
     'impossible'
     """
-    users = lists_by_key((link, path) for path, links in enumerate(paths) for link in links)
-    crowded = max(users.values(), key=len, default=[])
+    paths_over: dict[int, list[int]] = {}
+    for path, links in enumerate(paths):
+        for link in links:
+            paths_over.setdefault(link, []).append(path)
+    crowded = max(paths_over.values(), key=len, default=[])
     if bins < 1 or len(crowded) > bins * capacity:
         return PackingAnswer(state="impossible" if paths else "found")
     if len(paths) * bins > MAX_VARIABLES:
         return PackingAnswer(state="unknown")
+    # Imported only if needed, because the solver takes long to import.
     from ortools.sat.python import cp_model
 
     model = cp_model.CpModel()
-    lies = [[model.new_bool_var("") for _ in range(bins)] for _ in paths]
-    for own in lies:
-        model.add_exactly_one(own)
-    for listed in users.values():
-        for number in range(bins) if len(listed) > capacity else ():
-            model.add(sum(lies[path][number] for path in listed) <= capacity)
+    is_in = _add_packing(model, len(paths), paths_over, bins, capacity)
     for rank, path in enumerate(crowded):
         for number in range(rank + 1, bins):
-            model.add(lies[path][number] == 0)
+            model.add(is_in[path][number] == 0)
     solver = cp_model.CpSolver()
-    solver.parameters.num_workers, solver.parameters.random_seed = 1, seed
+    solver.parameters.num_workers = 1
+    solver.parameters.random_seed = seed
     solver.parameters.max_time_in_seconds = max(0.0, time_limit_s)
     status = solver.solve(model)
-    if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        found = tuple(next(b for b in range(bins) if solver.boolean_value(own[b])) for own in lies)
-        return PackingAnswer(state="found", bins=found)
-    return PackingAnswer(state="impossible" if status == cp_model.INFEASIBLE else "unknown")
+    if status == cp_model.INFEASIBLE:
+        return PackingAnswer(state="impossible")
+    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        return PackingAnswer(state="unknown")
+    bin_of = []
+    for bins_of_path in is_in:
+        bin_of.append([solver.boolean_value(variable) for variable in bins_of_path].index(True))
+    return PackingAnswer(state="found", bins=tuple(bin_of))
+
+
+def _add_packing(
+    model: Any, paths: int, paths_over: Mapping[int, Sequence[int]], bins: int, capacity: int
+) -> list[list[Any]]:
+    """Add a packing to a CP-SAT model.
+
+    Args:
+        model: The ``CpModel``.
+        paths: Number of paths.
+        paths_over: The paths over each link.
+        bins: Number of bins.
+        capacity: Largest number of paths of a bin over the same link.
+
+    Returns:
+        The variables: for each path and each bin, whether the path is in the bin.
+    """
+    is_in = []
+    for _ in range(paths):
+        is_in.append([model.new_bool_var("") for _ in range(bins)])
+    for bins_of_path in is_in:
+        model.add_exactly_one(bins_of_path)
+    for users in paths_over.values():
+        if len(users) > capacity:
+            for number in range(bins):
+                model.add(sum(is_in[path][number] for path in users) <= capacity)
+    return is_in

@@ -1,7 +1,7 @@
 """Steps that the searches of the fast method share.
 
 They are sets of links as arrays, random numbers, first fit and edge colouring. The functions are
-compiled by ``testbed.scheduling.fast.portfolio``; tests run them uncompiled.
+compiled by ``testbed.scheduling.fast.searches`` and ``placement``; tests run them uncompiled.
 """
 
 from typing import Any, NamedTuple
@@ -78,33 +78,34 @@ def first_fit(sets: LinkSets, order: Ints, frames: int, frame_of: npt.NDArray[np
         The number of transfers without a frame.
     """
     offsets, indices, links = sets
-    words = (frames + 63) // 64
-    used = np.zeros(links * words, dtype=np.uint64)
+    words_per_link = (frames + 63) // 64
+    used = np.zeros(links * words_per_link, dtype=np.uint64)
     full = ~np.uint64(0)
     failed = 0
     for transfer in order:
-        found = UNPLACED
-        for w in range(words):
+        frame = UNPLACED
+        for w in range(words_per_link):
             taken = np.uint64(0)
             for k in range(offsets[transfer], offsets[transfer + 1]):
-                taken |= used[indices[k] * words + w]
+                taken |= used[indices[k] * words_per_link + w]
             if taken == full:
                 continue
             bit = first_bit(np.int64(~taken))
             if w * 64 + bit < frames:
-                found = w * 64 + bit
+                frame = w * 64 + bit
                 for k in range(offsets[transfer], offsets[transfer + 1]):
-                    used[indices[k] * words + w] |= np.uint64(1) << np.uint64(bit)
+                    used[indices[k] * words_per_link + w] |= np.uint64(1) << np.uint64(bit)
             break
-        frame_of[transfer] = found
-        failed += found == UNPLACED
+        frame_of[transfer] = frame
+        if frame == UNPLACED:
+            failed += 1
     return failed
 
 
 def colour_edges(
     left: Ints, right: Ints, sides: tuple[int, int], colours: int, colour: Ints
 ) -> None:
-    """Colour the edges of a bipartite multigraph, so that no two edges of a node have one colour.
+    """Colour the edges of a bipartite multigraph, so that the edges of a node differ in colour.
 
     The method is König's (König 1916): alternating paths. The time is the number of edges times the
     length of the longest alternating path.
@@ -116,13 +117,17 @@ def colour_edges(
         colours: Number of colours, at least the largest degree of a node.
         colour: Receives the colour of each edge.
     """
-    ends, taken = (
-        np.zeros((2, len(left)), dtype=np.int64),
-        np.full((2, max(sides) * colours), UNPLACED, dtype=np.int64),
-    )
+    # The left (row 0) and right node (row 1) of each edge.
+    ends = np.zeros((2, len(left)), dtype=np.int64)
+    # Edge of each colour at each left (row 0) and right node (row 1), or UNPLACED. The entries of
+    # node n begin at n * colours.
+    taken = np.full((2, max(sides) * colours), UNPLACED, dtype=np.int64)
     for edge in range(len(left)):
-        ends[0, edge], ends[1, edge] = left[edge], right[edge]
-        u, v = left[edge] * colours, right[edge] * colours
+        ends[0, edge] = left[edge]
+        ends[1, edge] = right[edge]
+        u = left[edge] * colours
+        v = right[edge] * colours
+        # The lowest colours that are free at the left and at the right node.
         a = 0
         while taken[0, u + a] != UNPLACED:
             a += 1
@@ -132,7 +137,10 @@ def colour_edges(
         if taken[1, v + a] != UNPLACED:
             # Swap a and b along the path that leaves v by colour a. It cannot reach u, because u
             # has no edge of colour a, and the path could only arrive there by this colour.
-            node, side, find, give = v, 1, a, b
+            node = v
+            side = 1
+            find = a
+            give = b
             carried = taken[1, v + a]
             taken[1, v + a] = UNPLACED
             while carried != UNPLACED:
@@ -147,4 +155,5 @@ def colour_edges(
                 carried = following
                 find, give = give, find
         colour[edge] = a
-        taken[0, u + a] = taken[1, v + a] = edge
+        taken[0, u + a] = edge
+        taken[1, v + a] = edge

@@ -5,7 +5,7 @@ then scheduled by classes (``testbed.scheduling.fast.class_ejection``) without a
 switches, whatever the order of its links and however many pools a transfer uses. Pool after pool,
 an edge colouring then gives each unit of a class its link.
 
-The functions are compiled by ``testbed.scheduling.fast.portfolio``; tests run them uncompiled.
+The functions are compiled by ``testbed.scheduling.fast.searches``; tests run them uncompiled.
 Compiled code counts the references of every array at each call, so the longest functions cannot be
 divided without becoming slower.
 """
@@ -312,7 +312,7 @@ def give_links(units: UnitList, needs: ClassNeeds, begin: Ints, frames: int) -> 
 
 def needs_resource(needs: ClassNeeds, c: int, resource: int) -> bool:
     """Return whether the units of the class need the resource."""
-    for k in range(needs.own[c], needs.own[c + 1]):
+    for k in range(needs.resource_starts[c], needs.resource_starts[c + 1]):
         if needs.resources[k] == resource:
             return True
     return False

@@ -10,7 +10,7 @@ and their weights rise by 1. A unit that is often in the way thus becomes expens
 keeps the search from going in circles. A unit that was just placed is tabu: it stays for the next
 step (Glover 1989).
 
-The functions are compiled by ``testbed.scheduling.fast.portfolio``; tests run them uncompiled.
+The functions are compiled by ``testbed.scheduling.fast.searches``; tests run them uncompiled.
 """
 
 from typing import NamedTuple

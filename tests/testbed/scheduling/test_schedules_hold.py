@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from testbed.model.schedule import Schedule
 from testbed.model.traffic import Traffic
 from testbed.scheduling.checker import check_schedule
-from testbed.scheduling.fast.portfolio import SEARCH_TWINS, cp_sat_schedule, liquid_schedule
+from testbed.scheduling.fast.portfolio import cp_sat_schedule, liquid_schedule
+from testbed.scheduling.fast.searches import SEARCH_TWINS
 from testbed.scheduling.fast.steps import LinkSets, colour_edges
 from tests.helpers.drawn import drawn
 

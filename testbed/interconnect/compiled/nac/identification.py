@@ -1,7 +1,7 @@
 """NAC's identification of routing cycles (Zarza 2011, 4.2.2).
 
-It finds out whether a blocked input is part of a full cycle, and of which. Numbers in brackets, as
-(8), refer to the decisions listed in docs/workloads/nac.md.
+It finds out whether a blocked input is on a cycle of full buffers, and on which. Numbers in
+brackets, such as (8), refer to the decisions listed in docs/workloads/nac.md.
 """
 
 from __future__ import annotations
@@ -19,8 +19,21 @@ from testbed.jit import inline
 
 
 def pass_identifications(net: Tables, o: EngineOptions, s: State, hook: Hook, limit: int) -> int:
-    """Identification packets arrive one after another, until one closes a cycle (its router), or the next is due after
-    the key ``limit`` of another event (NONE). To repeat a packet makes no event but its own.
+    """Process identification packets in the order of their arrival.
+
+    It ends when a packet returns to its origin, or when the next packet arrives after another
+    event. All these packets are processed in one call, because a router that repeats a packet
+    causes no event except for the packet itself.
+
+    Args:
+        net: The network's tables.
+        o: The options of the run.
+        s: The state.
+        hook: FT-DRB, or None.
+        limit: The key of the other event.
+
+    Returns:
+        The router to which a packet has returned, or NONE.
     """
     while True:
         key = next_identification(s)
@@ -37,17 +50,18 @@ def pass_identifications(net: Tables, o: EngineOptions, s: State, hook: Hook, li
 def receive_identification(
     net: Tables, o: EngineOptions, s: State, hook: Hook, packet: int, now: int
 ) -> int:
-    """An identification packet reaches the router before its link: its own closes the cycle, others are repeated (4).
+    """Process an identification packet that arrives at the router at the start of its link.
 
-    It is the router's own if it comes in through the output that its blocked input asks for; there it only counts while
-    that input is still blocked. Returns the router where something may have moved, or NONE: repeating a packet changes
-    nothing.
+    A packet that arrives at its own router, through the output that its blocked input requests, has
+    gone round a cycle. It is ignored if that input is no longer blocked for this output. Any other
+    packet is repeated on every blocked input that requests the output where it arrived (4).
+
+    Returns:
+        The router if something may have moved there, or NONE: repeating a packet changes nothing.
     """
-    origin, out, at = (
-        s.identifications[packet].origin,
-        s.identifications[packet].out,
-        s.identifications[packet].at,
-    )
+    origin = s.identifications[packet].origin
+    out = s.identifications[packet].out
+    at = s.identifications[packet].at
     if at == out and net.link[origin].end == net.link[at].start:
         if s.identifications[packet].recovery != 0:
             if recovery.may_recover(net, s, origin, out, now):
@@ -60,35 +74,40 @@ def receive_identification(
         return NONE
     link = s.links[at].first_asker
     while link >= 0:
-        free = o.nac.repeat_when_full or avoidance_buffer_is_free(net, o, s, link, now)
-        if free and not visited_input(o, s, packet, link, now):
+        may_repeat = o.nac.repeat_when_full or avoidance_buffer_is_free(net, o, s, link, now)
+        if may_repeat and not visited_input(o, s, packet, link, now):
             send_identification(net, o, s, origin, out, packet, link, now)
         link = s.links[link].next_asker
     return NONE
 
 
 def forward_during_recovery(net: Tables, o: EngineOptions, s: State, packet: int, now: int) -> None:
-    """Repeat an identification packet where inputs that recover pass it, too (22)."""
-    origin, out, at = (
-        s.identifications[packet].origin,
-        s.identifications[packet].out,
-        s.identifications[packet].at,
-    )
+    """Repeat an identification packet on each input that requests the output where it arrived (22).
+
+    Such an input is blocked, or it recovers.
+    """
+    origin = s.identifications[packet].origin
+    out = s.identifications[packet].out
+    at = s.identifications[packet].at
     router = net.link[at].start
     for i in range(net.router[router].input_first, net.router[router + 1].input_first):
         link = net.inputs[i]
         if s.links[link].waits_for == at or recovery.recovers(net, s, link, at, now):
-            free = o.nac.repeat_when_full or avoidance_buffer_is_free(net, o, s, link, now)
-            if free and not visited_input(o, s, packet, link, now):
+            may_repeat = o.nac.repeat_when_full or avoidance_buffer_is_free(net, o, s, link, now)
+            if may_repeat and not visited_input(o, s, packet, link, now):
                 send_identification(net, o, s, origin, out, packet, link, now)
 
 
 @inline
 def visited_input(o: EngineOptions, s: State, packet: int, link: int, now: int) -> bool:
-    """Whether the packet has been at this input before (7); one that has been at MAX_CYCLE inputs counts as in a loop.
+    """Return whether the packet has visited this input before (7).
 
-    Only where the input has changed what it asks for since the packet set out: else it would have come here over the
-    same output before, which so on back to its origin is the output where a cycle closes.
+    A packet that has visited MAX_CYCLE - 1 inputs is treated as one in a loop.
+
+    The packet's path is searched only if the input has changed the output that it requests since
+    the packet was sent. Otherwise the packet's earlier visit would have come through the same
+    output. The same holds for each input before this one, back to the packet's origin, where the
+    packet would have closed a cycle.
     """
     length = int(s.identifications[packet].length)
     if length >= MAX_CYCLE - 1:
@@ -106,9 +125,18 @@ def visited_input(o: EngineOptions, s: State, packet: int, link: int, now: int) 
 
 
 def repeated_by(s: State, packet: int, number: int) -> tuple[int, int]:
-    """The packet that this one repeats (NONE: none), with its number in order of sending; ``number``: this one's.
+    """Return the packet that this one repeats.
 
-    Where another has taken its place the run stops: nobody knows any more where the packet has been.
+    If a later packet has replaced it in the ring, the run stops, because the path of this packet is
+    lost.
+
+    Args:
+        s: The state.
+        packet: Index of this packet in the ring.
+        number: Number of this packet in the order of sending.
+
+    Returns:
+        The index of the repeated packet, or NONE, and its number in the order of sending.
     """
     before = int(s.identifications[packet].parent)
     if before < 0:
@@ -121,9 +149,11 @@ def repeated_by(s: State, packet: int, number: int) -> tuple[int, int]:
 
 
 def close_cycle(net: Tables, o: EngineOptions, s: State, hook: Hook, packet: int, now: int) -> None:
-    """The cycle through this input is known: move its head to the avoidance buffer, if that is free (9), and signal on.
+    """Start the recovery of the cycle that an identification packet has found.
 
-    A head whose tail is still arriving cannot move (12): the retry timer tries again.
+    The head of the packet's origin moves to the avoidance buffer if that is free (9), and a
+    recovery signal is sent. A head whose tail is still arriving cannot move (12); the retry timer
+    tries again.
     """
     origin = s.identifications[packet].origin
     log_event(net, s, kr.IDENTIFIED, origin, now)
@@ -132,7 +162,9 @@ def close_cycle(net: Tables, o: EngineOptions, s: State, hook: Hook, packet: int
         return
     length = 1 if o.nac.identify_anew else int(s.identifications[packet].length)
     signal = recovery.new_signal(s, origin, length)
-    walk, number = packet, s.run[0].arrived_identifications - 1
+    # Each packet names the one that it repeats, so the path is read from its end.
+    walk = packet
+    number = s.run[0].arrived_identifications - 1
     for i in range(length - 1, 0, -1):
         if walk >= 0:
             s.path[signal, i] = s.identifications[walk].at

@@ -1,4 +1,4 @@
-"""What the portfolio leaves out and goes on with, and the orbits of a symmetric traffic, each step called alone."""
+"""Limits and results of single searches, and the orbits of a symmetric traffic."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import pytest
 
 from testbed.model.traffic import Traffic
 from testbed.scheduling.checker import check_schedule
-from testbed.scheduling.fast import portfolio
+from testbed.scheduling.fast import placement, searches
+from testbed.scheduling.fast.budget import Budget
 from testbed.scheduling.fast.steps import (
     LinkSets,
     first_fit,
@@ -42,27 +43,28 @@ def notice(*_: object) -> object:
 def test_links_times_frames_beyond_memory_are_left_out(monkeypatch, most: int, tried: bool) -> None:
     """Four links, three frames."""
     traffic = Traffic.from_transfers([["a", "b"], ["a", "c"], ["a", "d"]])
-    monkeypatch.setattr(portfolio, "MAX_STORED", most)
-    budget = portfolio._Budget(1.0, None)
-    fitted = portfolio._fitted(traffic, np.arange(3), 3)
+    monkeypatch.setattr(searches, "MAX_STORED", most)
+    budget = Budget(1.0, None)
+    fitted = placement.fit_first(traffic, np.arange(3), 3)
     for entry in ("SEARCH_TWINS", "ENTER", "EJECT"):
-        monkeypatch.setattr(portfolio, entry, notice)
-    monkeypatch.setattr(portfolio, "_fitted", lambda *_: fitted)
+        monkeypatch.setattr(searches, entry, notice)
+    monkeypatch.setattr(searches, "fit_first", lambda *_: fitted)
     for step in (
-        lambda: list(portfolio._by_twins(traffic, 1, budget)),
-        lambda: list(portfolio._by_ejection(traffic, 1, budget, fitted)),
-        lambda: list(portfolio._lengthened(traffic, 1, budget)),
+        lambda: list(searches.search_by_classes(traffic, 1, budget)),
+        lambda: list(searches.search_by_ejection(traffic, 1, budget, fitted)),
+        lambda: list(searches.search_longer(traffic, 1, budget)),
     ):
         with pytest.raises(Tried) if tried else nullcontext():
             assert step() == []
 
 
 def test_one_frame_more_is_enough_where_no_schedule_is_liquid(monkeypatch) -> None:
-    for entry, step in (("FIRST_FIT", first_fit), ("ENTER", enter_positions), ("EJECT", eject)):
-        monkeypatch.setattr(portfolio, entry, step)
+    monkeypatch.setattr(placement, "FIRST_FIT", first_fit)
+    monkeypatch.setattr(searches, "ENTER", enter_positions)
+    monkeypatch.setattr(searches, "EJECT", eject)
     paths = [["t1", "ab", "bc", "r1"], ["t2", "bc", "ca", "r2"], ["t3", "ca", "ab", "r3"]]
     traffic = Traffic.from_transfers(paths)
-    (longer,) = portfolio._lengthened(traffic, 1, portfolio._Budget(1.0, None))
+    (longer,) = searches.search_longer(traffic, 1, Budget(1.0, None))
     assert longer is not None and (longer.length, longer.bottleneck_load) == (3, 2)
     check_schedule(traffic, longer)
 

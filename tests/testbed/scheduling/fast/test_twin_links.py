@@ -98,9 +98,9 @@ def test_classes_are_found_only_where_all_combinations_come_equally_often(data) 
     good, classes = find_classes(link_sets(paths), pools)
     assert good == even
     needs = classes.needs
-    assert [tuple(needs.resources[a:b].tolist()) for a, b in itertools.pairwise(needs.own)] == list(
-        by_kind
-    )
+    assert [
+        tuple(needs.resources[a:b].tolist()) for a, b in itertools.pairwise(needs.resource_starts)
+    ] == list(by_kind)
     assert needs.demand.tolist() == [met.total() for met in by_kind.values()]
     assert classes.begin.tolist() == np.cumsum([0, *needs.demand]).tolist()
     if good:
