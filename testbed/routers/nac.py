@@ -1,8 +1,8 @@
 """NAC at a software router (Zarza 2011, section 4.2).
 
 NAC detects deadlock-prone situations, throttles injection, identifies cycles and recovers
-gradually. The decisions are those listed in docs/workloads/nac.md. Here routers are processes, and
-frames take the time that they take.
+gradually. The decisions are those listed in docs/workloads/nac_decisions.md. Here routers are
+processes, and frames take the time that they take.
 """
 
 from collections import Counter
