@@ -41,7 +41,7 @@ FT_DRB = Only(when=_uses_ft_drb, needs="--routing ft-drb")
 class NacOptions:
     """The options of NAC where its description (Zarza 2011, section 4.2) is open.
 
-    The numbers in brackets refer to the decisions listed in docs/workloads/nac.md.
+    The numbers in brackets refer to the decisions listed in docs/workloads/nac_decisions.md.
 
     Attributes:
         control_s: Time t_f of a control packet over one hop.

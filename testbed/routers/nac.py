@@ -1,8 +1,8 @@
 """NAC at a software router (Zarza 2011, section 4.2).
 
 NAC detects deadlock-prone situations, throttles injection, identifies cycles and recovers
-gradually. docs/workloads/nac.md lists the decisions that the thesis leaves open. Here routers are
-processes, and the times of control packets are real, not modelled.
+gradually. docs/workloads/nac_decisions.md lists the decisions that the thesis leaves open. Here
+routers are processes, and the times of control packets are real, not modelled.
 """
 
 from collections import Counter

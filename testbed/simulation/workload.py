@@ -24,7 +24,7 @@ DESCRIPTION = (
     "credits, on tori, meshes, rings, fat trees or any other network. Packets are routed by "
     "dimension order, d-mod-k, random paths up a fat tree (nca), a table or FT-DRB. Deadlocks "
     "are avoided by NAC or by virtual channels with a dateline, or are reported by a watchdog. "
-    "The models of a hop are described in docs/workloads/interconnect.md."
+    "The models of a hop are described in docs/workloads/simulator_model.md."
 )
 Rows = tuple[JsonObject, ...]
 

@@ -21,8 +21,8 @@ def test_the_routes_of_the_routing_page(capsys: pytest.CaptureFixture[str]) -> N
     assert "('s1->s2', '1/4')" in capsys.readouterr().out
 
 
-def test_the_arbiter_of_the_bulk_page_answers_as_the_comments_say() -> None:
-    section = (WORKLOADS / "bulk.md").read_text().split("## In Python")[1]
+def test_arbiter_of_bulk_page_answers_as_comments_say() -> None:
+    section = (WORKLOADS / "bulk_verdict.md").read_text().split("## In Python")[1]
     lines = [line[4:] for line in section.splitlines() if line.startswith("    ")]
     names: dict[str, object] = {}
     answers = []

@@ -45,7 +45,7 @@ def test_burst_verdict_holds_on_what_is_measured_in_whatever_order() -> None:
 
 
 def test_burst_verdict_takes_the_worst_of_the_high_loads() -> None:
-    """As docs/workloads/wavelengths.md admits: successive liquid schedules carry less than first fit that waits."""
+    """As docs/workloads/wavelengths_switches.md says: successive liquid schedules carry less than first fit that waits."""
     higher = bursts(HIGHER_LOAD, 100)
     for rows in (bursts() + higher, higher + bursts()):
         (check,) = [check for check in wavelength_bursts.judge(rows).checks if not check.passed]

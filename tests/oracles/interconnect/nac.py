@@ -2,7 +2,7 @@
 
 Detection of blocked inputs, the throttle, identification of cycles and gradual recovery, as
 ``testbed/interconnect/compiled/nac`` tells them; written apart from it. Numbers in brackets are the decisions listed in
-docs/workloads/nac.md.
+docs/workloads/nac_decisions.md.
 """
 
 from __future__ import annotations

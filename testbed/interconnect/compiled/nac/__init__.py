@@ -31,9 +31,9 @@ arrived. It then moves a packet, too, and passes the signal on, until it has gon
 avoidance buffers have priority. When they have left and nothing is blocked, the throttle opens. The
 recovery takes 2 n t_f on a cycle of n routers (equation 4.8).
 
-docs/workloads/nac.md lists by number how we decided what the document leaves open (``NacOptions``):
-the retry timer, since a dropped packet has no answer (8), control packets outside all buffers (15),
-and others.
+docs/workloads/nac_decisions.md lists by number how we decided what the document leaves open
+(``NacOptions``): the retry timer, since a dropped packet has no answer (8), control packets outside
+all buffers (15), and others.
 
 ``tests/oracles/interconnect/nac.py`` is the same algorithm, written independently.
 """

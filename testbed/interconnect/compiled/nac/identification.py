@@ -1,7 +1,7 @@
 """NAC's identification of routing cycles (Zarza 2011, 4.2.2).
 
 It finds out whether a blocked input is on a cycle of full buffers, and on which. Numbers in
-brackets, such as (8), refer to the decisions listed in docs/workloads/nac.md.
+brackets, such as (8), refer to the decisions listed in docs/workloads/nac_decisions.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 It moves packets to avoidance buffers and passes the signal round the cycle. When a cable fails or
 is repaired, heads that would continue to request a detour are routed again (``ask_anew``). Numbers
-in brackets, such as (8), refer to the decisions listed in docs/workloads/nac.md.
+in brackets, such as (8), refer to the decisions listed in docs/workloads/nac_decisions.md.
 """
 
 from __future__ import annotations
