@@ -81,8 +81,8 @@ QUICK_VARIANTS = (*JUDGED, "destination notifies")
 SHORT_SHARE = 0.1
 DOUBLE_SHARE = 2.0
 
-# Longer runs without failures, in parts of SECONDS, of the two variants whose latencies give the cost
-# of balancing. In twice the usual time, this cost is not constant yet.
+# Longer runs without failures, in parts of SECONDS, of the two variants whose latencies give the
+# cost of balancing. In twice the usual time, this cost is not constant yet.
 LONG_SHARE = 4.0
 LONGEST_SHARE = 8.0
 

@@ -64,8 +64,8 @@ AT_RANDOM = "random-start"
 # Number of seeds of failures at random moments, by network.
 RANDOM_SEEDS = {"torus:8x8": 10, "fat-tree:4,3": 10, "torus:16x16": 5}
 
-# Number of seeds of failures half-way on the fat tree. Only a few sets of failures cost much, so that
-# the mean needs many seeds.
+# Number of seeds of failures half-way on the fat tree. Only a few sets of failures cost much, so
+# that the mean needs many seeds.
 TREE_SEEDS = 100
 
 # Numbers of the document's figures, by network.

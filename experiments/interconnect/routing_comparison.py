@@ -43,8 +43,8 @@ LOADS = (0.05, 0.15, 0.25, 0.4)
 # (``study_points.UNIFORM_S``).
 MESSAGES = 3200
 
-# Lengths of a run in parts of the usual length. Only runs of the two compared routings at the lowest
-# load have all of these lengths. Figures show the usual length.
+# Lengths of a run in parts of the usual length. Only runs of the two compared routings at the
+# lowest load have all of these lengths. Figures show the usual length.
 SHARES = (0.02, 1.0, 2.0)
 
 # A routing, and how deadlock is avoided or treated.

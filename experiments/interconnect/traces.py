@@ -43,9 +43,10 @@ WITHOUT_REPAIRS = "pnnl-mpp2"
 # Number of seeds of the five other patterns, about which the document has no claim.
 OTHER_PATTERN_SEEDS = 10
 
-# Simulated time of uniform traffic in a full run, by machine, if it is longer than FULL_S. Many links
-# fail permanently, so that sources still divert long after 0.4 s (docs/replication/chapter_5.md).
-# The runs without failures are as long. These long runs have fewer seeds.
+# Simulated time of uniform traffic in a full run, by machine, if it is longer than FULL_S. Many
+# links fail permanently, so that sources still divert long after 0.4 s
+# (docs/replication/chapter_5.md). The runs without failures are as long. These long runs have fewer
+# seeds.
 LONG_S = {"pnnl-mpp2": 25.6}
 LONG_SEEDS = 10
 

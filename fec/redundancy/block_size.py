@@ -40,8 +40,8 @@ from fec.redundancy.labels import LABELS, WEYL_MULTIPLIER, LabelRule, label_tabl
 Interval = tuple[int, int]
 #: Stands for an infinite block size where an integer is required: no packet arrives.
 UNBOUNDED = 1 << 40
-#: Largest block size that is computed. It exceeds that of all codes, which have at most 56,403 source
-#: packets per block.
+#: Largest block size that is computed. It exceeds that of all codes, which have at most 56,403
+#: source packets per block.
 LONGEST = 10**9
 
 

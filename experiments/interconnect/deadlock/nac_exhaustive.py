@@ -58,8 +58,9 @@ MAX_STATES = 4_000_000
 # Larger limits, by network, for explorations with NAC. 45 million states take 7 GB.
 LARGE = {"torus of 2 x 3, two cables fail": 60_000_000}
 
-# Functions that build the networks, by name. On a ring packets take one direction, and hosts send to
-# the hosts 1, 2, ... hops ahead. Networks with failures have two flows, given as pairs of routers.
+# Functions that build the networks, by name. On a ring packets take one direction, and hosts send
+# to the hosts 1, 2, ... hops ahead. Networks with failures have two flows, given as pairs of
+# routers.
 NETWORKS: dict[str, Callable[[], SmallNetwork]] = {
     "ring of 3": partial(one_way_ring, 3, (1, 2)),
     "ring of 4": partial(one_way_ring, 4, (1, 2, 3)),
@@ -511,7 +512,7 @@ def _mutant_check(row: Row) -> Check:
 
 
 def _priority_check(lag: Rows) -> Check:
-    """Check that outdated knowledge deadlocks only if it concerns the priority of avoidance buffers.
+    """Check that outdated knowledge deadlocks only if it is on the priority of avoidance buffers.
 
     Real arbiters know at once that an avoidance buffer has priority over the inputs of its router.
     """

@@ -89,7 +89,7 @@ def points(quick: bool, seed: int) -> Points:
 
 
 def judge(rows: Rows) -> Verdict:
-    """Check that NAC delivers all messages, and that a deadlock costs as much as in the document."""
+    """Check that NAC delivers all messages, and that a deadlock costs what the document says."""
     checks = [_delivery_check(rows), _recovery_check(rows), _throughput_check(rows)]
     checks += [_step_check(rows, step) for step in STEPS]
     highest = where(rows, rate=RATES[-1], others="")

@@ -29,8 +29,8 @@ from testbed.scheduling.wormhole import WormholeRun, run_wormhole
 from topologies import Json, JsonObject, Network, load_network
 from topologies.files.formats import write_atomically
 
-# Largest numbers of transfers for the simulation of a wormhole network, for drawings, and for a second
-# schedule over balanced routes.
+# Largest numbers of transfers for the simulation of a wormhole network, for drawings, and for a
+# second schedule over balanced routes.
 MAX_CARRIED = 200_000
 MAX_DRAWN = 20_000
 MAX_REROUTED = 20_000
