@@ -24,7 +24,7 @@ import numpy as np
 from fec.adapters.raw_sockets import DatagramReceiver, FrameSender, Messages, RowReceiver
 from fec.adapters.scapy_layer import FrameTemplate
 from fec.code.reed_solomon import ReedSolomonCode
-from fec.protocol.batches import MOST, MOST_SENT, BatchReceiver, BatchSender
+from fec.protocol.batches import MAX_RECEIVED, MAX_SENT, BatchReceiver, BatchSender
 from fec.protocol.compiled.receiver import CompiledReceiver
 from fec.protocol.receiver import StreamReceiver
 from fec.protocol.receiver_types import ReceiverParameters, SourceDelivered
@@ -109,7 +109,7 @@ class Stream:
         sent = 0
         while sent < packets:
             now_s += TICK_S
-            batch = sender.packets_due(now_s, MOST_SENT)
+            batch = sender.packets_due(now_s, MAX_SENT)
             sent += len(batch)
             for packet in batch:
                 if rng.random() >= loss:
@@ -179,10 +179,10 @@ class Wire:
         self.stream = stream
         self.frames = FrameSender(raw, template)
         self.datagrams = DatagramReceiver(
-            self.socket, limit=MOST, timestamps=True, peer=ADDRESSES[0]
+            self.socket, limit=MAX_RECEIVED, timestamps=True, peer=ADDRESSES[0]
         )
         frame_bytes = template.header_bytes + HEADER_BYTES + stream.symbol_bytes
-        self.ready = Messages(np.zeros((MOST_SENT, frame_bytes), np.uint8))
+        self.ready = Messages(np.zeros((MAX_SENT, frame_bytes), np.uint8))
         self.ready.rows[:, : template.header_bytes] = list(
             template.headers_for(HEADER_BYTES + stream.symbol_bytes)
         )
@@ -191,7 +191,7 @@ class Wire:
 
     def kernel_sends(self) -> Work:
         """Send ready frames."""
-        labels = np.array([label for label, _ in self.stream.arrivals[:MOST_SENT]])
+        labels = np.array([label for label, _ in self.stream.arrivals[:MAX_SENT]])
         offset = FrameTemplate.label_offset
         self.ready.rows[:, offset] = labels >> 8
         self.ready.rows[:, offset + 1] = labels & 255
@@ -200,7 +200,7 @@ class Wire:
             sent = 0
             while sent < self.stream.packets:
                 self.frames.send_rows(self.ready, labels)
-                sent += MOST_SENT
+                sent += MAX_SENT
             return sent
 
         return work
@@ -247,7 +247,7 @@ class Wire:
             sent = 0
             while sent < stream.packets:
                 now_s += TICK_S
-                for packet in sender.packets_due(now_s, MOST_SENT):
+                for packet in sender.packets_due(now_s, MAX_SENT):
                     self.frames.send(packet.label, packet.data)
                     log.add(
                         now_s,

@@ -22,7 +22,7 @@ from typing import Any
 from testbed.api.compile_notice import announce_compilation
 from testbed.api.workloads import LISTED, load
 from testbed.commands.answer import Answer, end_live
-from testbed.commands.arguments import refuse_meaningless
+from testbed.commands.arguments import refuse_options_without_effect
 from testbed.commands.command_list import COMMANDS, COMMANDS_OF_COMMANDS
 from testbed.commands.heartbeat import heartbeat
 from testbed.commands.interrupts import exit_interrupted, install_interrupt_handler
@@ -149,7 +149,7 @@ def _run(command_line: list[str]) -> int:
     with heartbeat(chosen), notes_on_stderr():
         try:
             args = _parser_of(chosen).parse_args(command_line)
-            refuse_meaningless(args)
+            refuse_options_without_effect(args)
             if command_line == sys.argv[1:] and hasattr(args, "enter"):
                 args.enter(args)
             announce_compilation()

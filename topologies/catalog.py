@@ -27,9 +27,9 @@ from topologies.direct_networks import (
     ring,
     torus,
 )
-from topologies.errors import TopologyError, located
+from topologies.errors import TopologyError, prefix_errors
 from topologies.fat_tree import clos, fat_tree
-from topologies.files.formats import is_there, near_topohub_keys, read_topohub, shortened
+from topologies.files.formats import near_topohub_keys, path_exists, read_topohub, shortened
 from topologies.files.reading import ENDINGS, read_network_file
 from topologies.manet import DEFAULT_DEGREE, Walk, manet
 from topologies.network import DEFAULT_CAPACITY_BPS, Network
@@ -123,7 +123,7 @@ def load_network(name_or_path: str | os.PathLike[str]) -> Network:
             f"network: got a {type(name_or_path).__name__}; give a catalogue name or a file"
         )
     program, python_file, name_in_program = str(name_or_path).partition(".py:")
-    if python_file and not is_there(str(name_or_path)):
+    if python_file and not path_exists(str(name_or_path)):
         return read_network_file(program + ".py", name_in_program)
     if not isinstance(name_or_path, str):
         return read_network_file(Path(name_or_path))
@@ -131,7 +131,7 @@ def load_network(name_or_path: str | os.PathLike[str]) -> Network:
     # Only built-in families hide files of the same name; families of plug-ins do not.
     entry = FAMILIES.find(family) if family in FAMILIES.builtin_names() else None
     if entry is None:
-        if is_there(name_or_path) or "/" in family or name_or_path.lower().endswith(ENDINGS):
+        if path_exists(name_or_path) or "/" in family or name_or_path.lower().endswith(ENDINGS):
             return read_network_file(name_or_path)
         entry = FAMILIES.find(family)
     if entry is None:
@@ -146,7 +146,7 @@ def load_network(name_or_path: str | os.PathLike[str]) -> Network:
             f"network {shortened(name_or_path)!r}: nothing follows the colon;"
             f" write {family} or {entry.pattern}"
         )
-    with located(f"network {shortened(name_or_path)!r}"):
+    with prefix_errors(f"network {shortened(name_or_path)!r}"):
         return entry.build(**_parse_values(entry, parameters))
 
 

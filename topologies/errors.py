@@ -19,7 +19,7 @@ class NoPathError(TopologyError):
     """No path of links leads from one node to another."""
 
 
-class located:  # noqa: N801 - lower case, as the context managers of contextlib
+class prefix_errors:  # noqa: N801 - lower case, as the context managers of contextlib
     """Puts a location in front of the message of every TopologyError that is raised in the block.
 
     Args:

@@ -33,7 +33,7 @@ from itertools import groupby, pairwise
 from pathlib import Path
 from typing import ClassVar
 
-from topologies.errors import TopologyError, located
+from topologies.errors import TopologyError, prefix_errors
 from topologies.text.text_file import read_bytes, utf8
 from topologies.text.units import fraction, seconds
 
@@ -444,7 +444,7 @@ def _parse_trace_value(text: str, folder: str | Path | None) -> RateTrace:
         )
     path = Path(folder) / text
     permitted_folder = Path(folder) if folder != "" else None
-    with located(f"impairment 'trace:{text[:200]}'"):
+    with prefix_errors(f"impairment 'trace:{text[:200]}'"):
         content = read_bytes(
             path,
             "name a trace of Mahimahi, one time in ms a line",

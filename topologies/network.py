@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypeGuard
 
-from topologies.errors import TopologyError, located, nearest, python_number
+from topologies.errors import TopologyError, nearest, prefix_errors, python_number
 from topologies.impairments import (
     Impairments,
     impairment_text,
@@ -159,7 +159,7 @@ class Node:
                 " must be true or false"
             )
         # Reading the addresses validates them.
-        with located(f"node {self.id!r}"):
+        with prefix_errors(f"node {self.id!r}"):
             _ = self.addresses
             _ = self.mac
             _ = self.dpid
@@ -239,7 +239,7 @@ class Link:
                 " as 'ge:p=0.01,r=0.3 jitter:0.005'"
             )
         if self.impairments:
-            with located(name):
+            with prefix_errors(name):
                 normal_form = impairment_text(parse_impairments(self.impairments))
             object.__setattr__(self, "impairments", normal_form)
         _refuse_reserved(name, self.attributes, _LINK_FIELDS)

@@ -205,14 +205,14 @@ def run_stream(net: Any, controller: Any, plan: Any) -> None:
     """Run a stream without faults, and report whether the machine kept up with it."""
     from testbed.emulation.control.fault_injection import FaultInjector
     from testbed.errors import TestbedError
-    from testbed.machines.adapters.platform import occupied_here
+    from testbed.machines.adapters.platform import use_running_network
     from testbed.stream.emulated.fabric import streams_over
 
     def ignore(_: object) -> None:
         return None
 
     try:
-        with occupied_here(net, controller) as platform:
+        with use_running_network(net, controller) as platform:
             (run,) = streams_over(platform, (plan,), ignore, FaultInjector(net))
     except TestbedError as error:
         report(stream_failed=str(error))

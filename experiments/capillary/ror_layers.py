@@ -58,7 +58,7 @@ EQUATIONS = {"short": "blocks of M = 20 (eq. 23)", "large": "large blocks (eq. 2
 MIN_FALL = 0.25
 
 # Fraction of the frames that counts as "most cases" (page 79).
-MOST_CASES = 0.75
+MAX_CASES = 0.75
 
 
 def points(quick: bool, seed: int) -> Points:
@@ -172,7 +172,7 @@ def _checks(name: str, rows: Rows) -> list[Check]:
         _check_fall(name, "short", _over_sets(rows, _fall_of_short)),
         _check_fall(name, "large", _over_sets(rows, _fall_of_large)),
         Claim(f"{name}: share of frames whose ROR (eq. 23) is less at layer 10 than at layer 1")
-        .at_least(MOST_CASES, _over_sets(rows, falling_share))
+        .at_least(MAX_CASES, _over_sets(rows, falling_share))
         .cites("in most cases (page 79)")
         .against(0.5, "as often as not"),
         Claim(f"{name}: ROR of short blocks over that of large ones at layer 10")

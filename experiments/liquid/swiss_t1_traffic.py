@@ -24,7 +24,7 @@ LARGE = 16
 
 # The gain of liquid schedules over round robin on large patterns: the least median, and the range
 # in which most gains are.
-LEAST_GAIN = 1.5
+MIN_GAIN = 1.5
 USUAL_GAIN = (1.5, 2.0)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fec.code.checked import MOST_NUMBER, block, octets, symbol_bytes_of, whole
+from fec.code.checked import MAX_NUMBER, block, octets, symbol_bytes_of, whole
 from fec.errors import FecError
 
 # Length of the payload id in front of each symbol of the package.
@@ -35,7 +35,7 @@ class RaptorQBlocks:
     """
 
     name = "raptorq"
-    most_symbols = 56403
+    max_symbols = 56403
     excess = 2
 
     def encoder(self, data: bytes, symbol_bytes: int) -> _Encoder:
@@ -48,7 +48,7 @@ class RaptorQBlocks:
         Raises:
             FecError: The package would divide the block, or a length is invalid.
         """
-        _check_size(block(data, symbol_bytes, self.most_symbols), symbol_bytes)
+        _check_size(block(data, symbol_bytes, self.max_symbols), symbol_bytes)
         return _Encoder(data, symbol_bytes)
 
     def decoder(self, symbols: int, symbol_bytes: int) -> _Decoder:
@@ -61,7 +61,7 @@ class RaptorQBlocks:
         Raises:
             FecError: The block is too large, or a length is invalid.
         """
-        _check_size(whole(symbols, "symbols", 1, self.most_symbols), symbol_bytes_of(symbol_bytes))
+        _check_size(whole(symbols, "symbols", 1, self.max_symbols), symbol_bytes_of(symbol_bytes))
         return _Decoder(symbols, symbol_bytes)
 
 
@@ -79,7 +79,7 @@ class _Encoder:
             )
 
     def symbol(self, number: int) -> bytes:
-        whole(number, "symbol", 0, MOST_NUMBER)
+        whole(number, "symbol", 0, MAX_NUMBER)
         if number >= len(self._packets):
             # The package generates all repair symbols again. Twice the number keeps this rare.
             repair_symbols = max(_MIN_REPAIR_SYMBOLS, 2 * number - self._source_symbols)
@@ -103,6 +103,6 @@ class _Decoder:
 
     def add(self, number: int, symbol: bytes) -> bytes | None:
         octets(symbol, "symbol", self._symbol_bytes)
-        payload_id = whole(number, "symbol", 0, MOST_NUMBER).to_bytes(_ID_BYTES, "big")
+        payload_id = whole(number, "symbol", 0, MAX_NUMBER).to_bytes(_ID_BYTES, "big")
         data: bytes | None = self._decoder.decode(payload_id + bytes(symbol))
         return data

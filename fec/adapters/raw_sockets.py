@@ -320,7 +320,7 @@ class RowReceiver:
         return peer_count
 
 
-def waiting_datagrams(sock: socket.socket, limit: int = 256) -> Iterator[bytes]:
+def read_waiting_datagrams(sock: socket.socket, limit: int = 256) -> Iterator[bytes]:
     """Read the datagrams that wait in a non-blocking socket, at most ``limit``."""
     for _ in range(limit):
         try:

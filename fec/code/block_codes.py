@@ -5,7 +5,7 @@ A block has at most 254 source symbols. Its 255 symbols are sent repeatedly.
 
 from __future__ import annotations
 
-from fec.code.checked import MOST_NUMBER, block, octets, symbol_bytes_of, whole
+from fec.code.checked import MAX_NUMBER, block, octets, symbol_bytes_of, whole
 from fec.code.reed_solomon import ReedSolomonCode
 
 _SYMBOLS = 255
@@ -18,7 +18,7 @@ class ReedSolomonBlocks:
     """
 
     name = "reed-solomon"
-    most_symbols = 254
+    max_symbols = 254
     excess = 0
 
     def encoder(self, data: bytes, symbol_bytes: int) -> _Encoder:
@@ -31,7 +31,7 @@ class ReedSolomonBlocks:
         Raises:
             FecError: A length is invalid.
         """
-        block(data, symbol_bytes, self.most_symbols)
+        block(data, symbol_bytes, self.max_symbols)
         return _Encoder(data, symbol_bytes)
 
     def decoder(self, symbols: int, symbol_bytes: int) -> _Decoder:
@@ -45,7 +45,7 @@ class ReedSolomonBlocks:
             FecError: A number is out of range.
         """
         return _Decoder(
-            whole(symbols, "symbols", 1, self.most_symbols), symbol_bytes_of(symbol_bytes)
+            whole(symbols, "symbols", 1, self.max_symbols), symbol_bytes_of(symbol_bytes)
         )
 
 
@@ -56,7 +56,7 @@ class _Encoder:
         self._symbols = [*source, *code.parity(source, len(source), _SYMBOLS)]
 
     def symbol(self, number: int) -> bytes:
-        return self._symbols[whole(number, "symbol", 0, MOST_NUMBER) % _SYMBOLS]
+        return self._symbols[whole(number, "symbol", 0, MAX_NUMBER) % _SYMBOLS]
 
 
 class _Decoder:
@@ -67,7 +67,7 @@ class _Decoder:
 
     def add(self, number: int, symbol: bytes) -> bytes | None:
         octets(symbol, "symbol", self._symbol_bytes)
-        self._symbols[whole(number, "symbol", 0, MOST_NUMBER) % _SYMBOLS] = symbol
+        self._symbols[whole(number, "symbol", 0, MAX_NUMBER) % _SYMBOLS] = symbol
         if len(self._symbols) < self._code.source_packets:
             return None
         return b"".join(self._code.decode(self._symbols))

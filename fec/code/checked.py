@@ -11,10 +11,10 @@ from typing import TypeGuard
 from fec.errors import FecError
 
 # The largest number of a symbol: the encoding symbol id of RFC 6330 has 24 bits.
-MOST_NUMBER = (1 << 24) - 1
+MAX_NUMBER = (1 << 24) - 1
 
 # The largest symbol: the symbol size of RFC 6330 has 16 bits.
-MOST_SYMBOL_BYTES = 65_535
+MAX_SYMBOL_BYTES = 65_535
 
 
 def whole(value: object, value_name: str, low: int, high: int) -> int:
@@ -48,7 +48,7 @@ def plain(values: Collection[object], kind: type) -> bool:
 
 def symbol_bytes_of(value: object) -> int:
     """Return the size of a symbol in bytes, after checking it."""
-    return whole(value, "symbol_bytes", 1, MOST_SYMBOL_BYTES)
+    return whole(value, "symbol_bytes", 1, MAX_SYMBOL_BYTES)
 
 
 def octets(value: object, value_name: str, length: int | None = None) -> int:
@@ -77,22 +77,22 @@ def _is_bytes_like(value: object) -> TypeGuard[bytes | bytearray | memoryview]:
     return isinstance(value, (bytes, bytearray))
 
 
-def block(data: object, symbol_bytes: int, most_symbols: int) -> int:
+def block(data: object, symbol_bytes: int, max_symbols: int) -> int:
     """Return the number of symbols of a block.
 
     Args:
         data: The block.
         symbol_bytes: Size of a symbol.
-        most_symbols: Largest number of symbols.
+        max_symbols: Largest number of symbols.
 
     Raises:
         FecError: The block is no multiple of the symbol size, or too large.
     """
     size = symbol_bytes_of(symbol_bytes)
     length = octets(data, "block")
-    if length % size or length > most_symbols * size:
+    if length % size or length > max_symbols * size:
         raise FecError(
             f"block of {length} bytes: "
-            f"give 1 to {most_symbols} symbols of {size} bytes (pad the last one)"
+            f"give 1 to {max_symbols} symbols of {size} bytes (pad the last one)"
         )
     return length // size

@@ -19,8 +19,8 @@ from fec.protocol.wire import HEADER, HEADER_BYTES
 
 # Packets of a batch that is received, and of one that is sent. The kernel takes no more in one
 # call.
-MOST = 512
-MOST_SENT = 1024
+MAX_RECEIVED = 512
+MAX_SENT = 1024
 # Bytes from the label, with which the UDP header begins, to the packet.
 LABEL_BEFORE = 8
 # For fewer packets columns take longer than the packets one by one.
@@ -73,8 +73,8 @@ class BatchSender(StreamSender):
         common = HEADER.pack(0, flags, stream, 0, session, self._m, 0, 0, 0, length, 0, 0)
         front = len(headers)
         row = np.frombuffer(headers + common + bytes(length), np.uint8)
-        self.rows = np.tile(row, (MOST_SENT, 1))
-        self.log = np.zeros((MOST_SENT, 5))
+        self.rows = np.tile(row, (MAX_SENT, 1))
+        self.log = np.zeros((MAX_SENT, 5))
         self._packets = self.rows[:, front:]
         self._ports = self.rows[:, front - LABEL_BEFORE :][:, :2].view(">u2")[:, 0]
         headers_of_rows = self._packets[:, :HEADER_BYTES].view(_HEADER_FIELDS)[:, 0]
@@ -87,7 +87,7 @@ class BatchSender(StreamSender):
         Returns:
             The number of packets. More may be due: the rows hold no more.
         """
-        room = MOST_SENT - len(self._parity) - len(self._late)
+        room = MAX_SENT - len(self._parity) - len(self._late)
         if self._filling is not None:
             room -= self._filling.size - len(self._filling.sources)
         if room < 0 or now_s < self.next_due_s() + FEW * self._interval:
@@ -121,7 +121,7 @@ class BatchSender(StreamSender):
 
     def _fill_one_by_one(self, now_s: float) -> int:
         """Fill the rows packet by packet, which is faster if only a few packets are due."""
-        packets = self.packets_due(now_s, MOST_SENT)
+        packets = self.packets_due(now_s, MAX_SENT)
         for k, packet in enumerate(packets):
             self._ports[k] = packet.label
             self._packets[k] = np.frombuffer(packet.data, np.uint8)
@@ -254,10 +254,10 @@ class BatchReceiver(StreamReceiver):
 
     def _lay_out(self, parameters: ReceiverParameters) -> None:
         # One byte more than a packet, so that a longer datagram does not look like a packet.
-        self.rows = np.zeros((MOST, HEADER_BYTES + parameters.symbol_bytes + 1), np.uint8)
-        self.lengths = np.zeros(MOST, np.int64)
-        self.times = np.zeros(MOST)
-        self.log = np.zeros((MOST, 3))
+        self.rows = np.zeros((MAX_RECEIVED, HEADER_BYTES + parameters.symbol_bytes + 1), np.uint8)
+        self.lengths = np.zeros(MAX_RECEIVED, np.int64)
+        self.times = np.zeros(MAX_RECEIVED)
+        self.log = np.zeros((MAX_RECEIVED, 3))
         self._row_seals = RowSeals(parameters.key)
 
     def receive_many(self, count: int) -> Iterable[Event]:

@@ -84,7 +84,7 @@ class BlockCode(Protocol):
         ...
 
     @property
-    def most_symbols(self) -> int:
+    def max_symbols(self) -> int:
         """Maximum number of source symbols of a block."""
         ...
 
@@ -146,7 +146,7 @@ class LargeBlockParameters:
         symbol_bytes: Length of a symbol, a multiple of 8.
         block_symbols: K, the number of source symbols per block.
         arrival_pps: Packets per second that should arrive; the rate of the last link.
-        most_pps: Maximum number of packets per second that are sent.
+        max_pps: Maximum number of packets per second that are sent.
         ack_interval_s: Maximum time between two acknowledgements.
         stream_id: The stream.
 
@@ -157,7 +157,7 @@ class LargeBlockParameters:
     symbol_bytes: int = 1024
     block_symbols: int = 500
     arrival_pps: float = 500.0
-    most_pps: float = 5000.0
+    max_pps: float = 5000.0
     ack_interval_s: float = 0.05
     stream_id: int = 1
 
@@ -168,9 +168,9 @@ class LargeBlockParameters:
             )
         if not 1 <= self.block_symbols <= MAX_SYMBOLS:
             raise FecError(f"{self.block_symbols} symbols a block; give 1 to {MAX_SYMBOLS}")
-        if not 0 < self.arrival_pps <= self.most_pps:
+        if not 0 < self.arrival_pps <= self.max_pps:
             raise FecError(
-                f"{self.arrival_pps} packets/s arriving, {self.most_pps} sent: "
+                f"{self.arrival_pps} packets/s arriving, {self.max_pps} sent: "
                 "the first is above 0, the second no less"
             )
 
@@ -222,10 +222,10 @@ class LargeBlockSender:
         code: BlockCode,
         labels: Callable[[int], int],
     ) -> None:
-        if parameters.block_symbols > code.most_symbols:
+        if parameters.block_symbols > code.max_symbols:
             raise FecError(
                 f"{code.name}: {parameters.block_symbols} symbols a block; "
-                f"at most {code.most_symbols}"
+                f"at most {code.max_symbols}"
             )
         content = _PREAMBLE.pack(len(data), hashlib.sha256(data).digest()) + data
         block_bytes = parameters.block_symbols * parameters.symbol_bytes
@@ -281,7 +281,7 @@ class LargeBlockSender:
         self._due_s += skipped_s
         while self._due_s <= now_s and len(packets) < limit and not self.done:
             packets.append(self._packet(now_s))
-            pace = min(self.parameters.most_pps, self.parameters.arrival_pps / (1 - self.loss))
+            pace = min(self.parameters.max_pps, self.parameters.arrival_pps / (1 - self.loss))
             self._due_s += 1 / pace
         return packets
 
@@ -472,7 +472,7 @@ class LargeBlockReceiver:
             raise MalformedPacket(
                 "block", f"a file of {packet.blocks} blocks where {self._blocks} were announced"
             )
-        if symbols > self._code.most_symbols:
+        if symbols > self._code.max_symbols:
             raise MalformedPacket("block", f"{symbols} symbols in a block of {self._code.name}")
         self._blocks = packet.blocks
         if number in self._decoded:

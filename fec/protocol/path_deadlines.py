@@ -26,7 +26,7 @@ from fec.protocol.loss_report import MAX_BLOCKS
 from fec.redundancy.labels import LABELS
 
 # Additional delay that is always allowed, in seconds.
-LEAST_S = 0.005
+MIN_S = 0.005
 
 # A packet may arrive earlier or later than planned by this share of its path's delay.
 JITTER = 0.1
@@ -272,7 +272,7 @@ class PathDeadlines:
             allowed_s = self._most_s
             if now_s >= self._first_s + self._unknown_s:
                 allowed_s = min(path.allowed_delay_s(now_s), self._most_s)
-            until_s = self._heard_s - path.due_s(0.0) - LEAST_S - allowed_s
+            until_s = self._heard_s - path.due_s(0.0) - MIN_S - allowed_s
             stop = _first_true(path.waiting[:, _SENT] > until_s)
             due = path.waiting[:stop]
             parts.append(due)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fec.errors import FecError
 from fec.redundancy.block_size import Interval
-from fec.redundancy.labels import LABELS, joined_intervals
+from fec.redundancy.labels import LABELS, merge_intervals
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +86,7 @@ class CandidateTable:
         """Return the label intervals of a bit set, adjacent ones merged."""
         if mask not in self._intervals_in:
             elementary = enumerate(itertools.pairwise(self._edges.tolist()))
-            self._intervals_in[mask] = joined_intervals(
+            self._intervals_in[mask] = merge_intervals(
                 interval for number, interval in elementary if mask >> number & 1
             )
         return self._intervals_in[mask]

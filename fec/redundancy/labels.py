@@ -38,10 +38,10 @@ LabelRule = int | tuple[int, ...]
 _MARGIN = 2
 
 
-def joined_intervals(parts: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+def merge_intervals(parts: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     """Return label intervals, sorted by start, with adjacent ones merged.
 
-    >>> joined_intervals([(0, 5), (5, 9), (12, 20)])
+    >>> merge_intervals([(0, 5), (5, 9), (12, 20)])
     ((0, 9), (12, 20))
     """
     joined: list[tuple[int, int]] = []

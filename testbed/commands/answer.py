@@ -69,7 +69,7 @@ class Answer:
         if parts is not None and stores:
             folder = self._store(args, parts, document)
             document["results"] = str(folder)
-            parts += place_lines(folder)
+            parts += folder_lines(folder)
         if args.json:
             sys.stdout.writelines(json_pieces(document))
             print()
@@ -111,7 +111,7 @@ def run_manifest(args: argparse.Namespace) -> Manifest:
     return describe_run(command=command, seed=getattr(args, "seed", 1))
 
 
-def place_lines(directory: Path | None) -> list[str]:
+def folder_lines(directory: Path | None) -> list[str]:
     """Return the lines that name the folder of a run and its page; none if it is not stored."""
     if directory is None:
         return []
@@ -186,7 +186,7 @@ def run_streams(
     documents = [part.document for part in judged.parts]
     document: JsonObject = {**head, "fabric": fabric, "streams": documents}
     document |= {"verdict": verdict.to_json(), "results": str(directory)}
-    show = chain(closing_words(judged), [verdict_line(verdict)], place_lines(directory))
+    show = chain(closing_words(judged), [verdict_line(verdict)], folder_lines(directory))
     return Answer(document, lambda: show, verdict.exit_code)
 
 

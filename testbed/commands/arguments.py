@@ -266,7 +266,7 @@ def _argparse_settings(option: Option) -> dict[str, Any]:
 Args = argparse.Namespace
 
 
-def refuse_meaningless(args: Args) -> None:
+def refuse_options_without_effect(args: Args) -> None:
     """Raise InputError for the first option that needs other options which are absent."""
     for written, only in getattr(args, "ruled", ()):
         if not only.when(args):

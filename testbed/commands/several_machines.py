@@ -233,7 +233,7 @@ def enter_at_once(args: argparse.Namespace) -> None:
 
 
 @contextmanager
-def said_when_lost(*, as_json: bool) -> Iterator[None]:
+def report_invalid_run(*, as_json: bool) -> Iterator[None]:
     """Report the reason and the partial measurements if a run over several machines is invalid.
 
     The error is raised again, and leads to exit code 4.

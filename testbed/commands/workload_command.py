@@ -19,7 +19,7 @@ from testbed.api.runs import keeping
 from testbed.commands.answer import (
     Answer,
     check_lines,
-    place_lines,
+    folder_lines,
     run_manifest,
     show_parts,
     start_live,
@@ -40,7 +40,7 @@ from testbed.commands.several_machines import (
     enter_at_once,
     enter_unless_elsewhere,
     machines_request,
-    said_when_lost,
+    report_invalid_run,
 )
 from testbed.emulation.machine.fabric import choose_fabric
 from testbed.errors import InputError
@@ -229,7 +229,7 @@ def _carry_out(
     retries = getattr(args, "retries", 0)
     folder_name = workload.stored_as or name
     with (
-        said_when_lost(as_json=args.json and how.machines is not None),
+        report_invalid_run(as_json=args.json and how.machines is not None),
         keeping(workload, folder_name, args.results, lambda: run_manifest(args), plans[0]) as keep,
         opened() as carry,
     ):
@@ -305,11 +305,11 @@ def _report(
         show_parts([table_of_rows(judgement.rows or judgement.stored)], as_csv=True)
     elif workload.closing is not None:
         closing = workload.closing(judgement)
-        show_parts([*closing, verdict_line(verdict), *place_lines(directory)])
+        show_parts([*closing, verdict_line(verdict), *folder_lines(directory)])
     else:
         if workload.shown is not None:
             show_parts(workload.shown(document))
-        show_parts([*check_lines(verdict), *place_lines(directory)])
+        show_parts([*check_lines(verdict), *folder_lines(directory)])
     return verdict.exit_code
 
 

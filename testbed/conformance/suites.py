@@ -177,9 +177,9 @@ def code_checks(make: Callable[[], BlockCode]) -> list[Check]:
 
 def _undescribed(make: Callable[[], BlockCode]) -> str | None:
     code = make()
-    if not isinstance(code.name, str) or not code.most_symbols >= 1 or not code.excess >= 0:
+    if not isinstance(code.name, str) or not code.max_symbols >= 1 or not code.excess >= 0:
         description = (
-            f"name {code.name!r}, most_symbols {code.most_symbols!r}, excess {code.excess!r}"
+            f"name {code.name!r}, max_symbols {code.max_symbols!r}, excess {code.excess!r}"
         )
         return f"{description}; give a text, 1 or more, 0 or more"
     return None
@@ -227,7 +227,7 @@ def _random_not_decoded(make: Callable[[], BlockCode], symbols: int, size: int) 
     rng = random.Random(7)
     code = make()
     # Reed-Solomon codes over bytes have at most 255 symbols.
-    code_limit = 255 if code.most_symbols < 256 else 1 << 16
+    code_limit = 255 if code.max_symbols < 256 else 1 << 16
     limit = min(2 * symbols + 20, code_limit)
     required = min(symbols + code.excess + _SPARE, limit)
     draws = [rng.sample(range(limit), required) for _ in range(_DRAWS)]

@@ -88,7 +88,7 @@ class DownloadPlan(ShortRepr):
         """Return a new sender of the file."""
         parameters = self.parameters
         if self.constant_rate:
-            parameters = replace(parameters, most_pps=parameters.arrival_pps)
+            parameters = replace(parameters, max_pps=parameters.arrival_pps)
         return LargeBlockSender(
             self.file(), parameters, self.block_code(), StratifiedLabels().label
         )

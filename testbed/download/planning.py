@@ -99,7 +99,7 @@ def _plan_without_faults(
             symbol_bytes=requested.symbol_bytes,
             block_symbols=block_symbols,
             arrival_pps=arrival_pps,
-            most_pps=arrival_pps * max_increase,
+            max_pps=arrival_pps * max_increase,
         ),
         file_bytes=requested.file_bytes,
         faults=(),

@@ -128,7 +128,7 @@ def alternatives(plan: DownloadPlan) -> Alternatives:
         return plan.parameters.arrival_pps
 
     def highest_rate_pps(_loss: float) -> float:
-        return plan.parameters.most_pps
+        return plan.parameters.max_pps
 
     loss = partial(loss_at, plan)
     constant_rate = _predict_with(plan, loss, requested_rate_pps)
@@ -150,7 +150,7 @@ def _raised_rate_pps(plan: DownloadPlan, loss: float) -> float:
     parameters = plan.parameters
     if loss > MAX_LOSS:
         return parameters.arrival_pps
-    return min(parameters.most_pps, parameters.arrival_pps / (1 - loss))
+    return min(parameters.max_pps, parameters.arrival_pps / (1 - loss))
 
 
 def _predict_with(
@@ -224,9 +224,9 @@ def tolerances(plan: DownloadPlan) -> tuple[float, float]:
         # The bound avoids a division by 0 if everything is lost.
         raised_pps = parameters.arrival_pps / max(1 - loss, 1e-9)
         total_loss += loss
-        total_increase_pps += min(parameters.most_pps, raised_pps) - parameters.arrival_pps
+        total_increase_pps += min(parameters.max_pps, raised_pps) - parameters.arrival_pps
     tolerance_s = ending_s + notice_s * total_loss
-    tolerance_packets = ending_s * parameters.most_pps + notice_s * total_increase_pps
+    tolerance_packets = ending_s * parameters.max_pps + notice_s * total_increase_pps
     return tolerance_s, tolerance_packets
 
 

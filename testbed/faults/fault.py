@@ -16,7 +16,7 @@ from operator import attrgetter, itemgetter
 from typing import Literal
 
 from testbed.errors import InputError
-from testbed.model.json_values import located
+from testbed.model.json_values import prefix_errors
 from testbed.model.machine.load import overload_message
 from testbed.model.verdict import Check
 from topologies import Json, JsonObject, LinkId, Network, label_of
@@ -60,7 +60,7 @@ class Fault:
             preposition = "without" if self.kind == "impaired" else "with"
             raise InputError(f"{where}: kind {self.kind} {preposition} impairments")
         if self.kind == "impaired":
-            with located(where):
+            with prefix_errors(where):
                 # No trace file is read here: stored runs contain the traces themselves.
                 impairments = kinds.parse_impairments(self.impairments, None)
             object.__setattr__(self, "impairments", kinds.impairment_text(impairments))
@@ -463,7 +463,7 @@ def injection_times(
 # many seconds after it.
 MAX_FAULT_LATE_S = 0.5
 # A fault is active for at least this fraction of its planned duration.
-LEAST_IN_FORCE = 0.75
+MIN_SHARE_IN_FORCE = 0.75
 # A switch reports a failed port at most this many seconds before the fault, because clocks differ.
 MAX_EARLY_S = 0.05
 
@@ -493,7 +493,7 @@ def fault_not_in_force(
         active_s = actual.stop_s - actual.start_s
         planned_s = min(fault.stop_s, until_s) - fault.start_s
         deviation_s = max(abs(actual.start_s - fault.start_s), actual.stop_s - fault.stop_s)
-        if active_s < LEAST_IN_FORCE * planned_s or deviation_s > MAX_FAULT_LATE_S:
+        if active_s < MIN_SHARE_IN_FORCE * planned_s or deviation_s > MAX_FAULT_LATE_S:
             name += (
                 f" was active for {active_s:.2f} of {planned_s:.2f} s, "
                 f"from {actual.start_s:.2f} s on"

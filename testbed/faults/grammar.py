@@ -43,7 +43,7 @@ from pathlib import Path
 from testbed.errors import InputError
 from testbed.faults import cable_faults
 from testbed.faults.fault import Fault, PoissonFaults, by_start, flapping_faults, node_faults
-from testbed.model.json_values import located
+from testbed.model.json_values import prefix_errors
 from testbed.model.naming import names
 from testbed.model.options import kinds
 from testbed.model.options.quantities import plain_numbers
@@ -330,7 +330,7 @@ def parse_fault_document(
         entry_name = f"{where}, fault {number}"
         if not isinstance(entry, dict):
             raise InputError(f"{entry_name}: not an object; give link, kind, start_s and stop_s")
-        with located(entry_name):
+        with prefix_errors(entry_name):
             faults += _entry_faults(entry, network, folder or Path())
     return tuple(sorted(faults, key=by_start))
 
@@ -465,7 +465,7 @@ def _impaired(text: str, impairments: str, folder: str | Path = "") -> JsonObjec
         impairments: The text of the impairments.
         folder: The folder of the traces.
     """
-    with located(f"fault {text!r}"):
+    with prefix_errors(f"fault {text!r}"):
         parsed = parse_impairments(impairments, folder)
         return {"kind": "impaired", "impairments": impairment_text(parsed)}
 

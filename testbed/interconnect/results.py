@@ -66,7 +66,7 @@ class EngineResult:
         nac_timeline: Rows (tick, index in NAC_EVENTS, router, input link).
         recovered: Number of packets that took the token of recovery ("disha").
         drb_counters: Number of FT-DRB's events by name.
-        most_entries: Largest number of paths, and of cables listed as failed, that a source of
+        max_entries: Largest number of paths, and of cables listed as failed, that a source of
             FT-DRB had at the end, by name.
         trace: Rows (tick, channel, packet) of the first grants.
         escapes: By message: number of escape paths that it was given; empty without FT-DRB.
@@ -91,7 +91,7 @@ class EngineResult:
     nac_timeline: IntArray
     recovered: int
     drb_counters: Mapping[str, int]
-    most_entries: Mapping[str, int] = field(default_factory=dict)
+    max_entries: Mapping[str, int] = field(default_factory=dict)
     trace: IntArray
     escapes: IntArray
     diverted: BoolArray

@@ -38,7 +38,7 @@ from topologies.routing_relations import RoutingRelation
 from topologies.routing_tables import find_relation, static_routing
 
 # Largest number of entries of all variants of a table together: 256 MB.
-MOST_ENTRIES = 1 << 26
+MAX_ENTRIES = 1 << 26
 # Largest number of paths up a fat tree. A packet stores the number of its path in a byte.
 MAX_PATHS = 256
 
@@ -148,13 +148,13 @@ def build_routes(
 def _variant_bits(network: Network, parameters: SimulationParameters, paths: Paths) -> int:
     """Return the number of bits that select the direction round rings of even size.
 
-    There is one bit per even side, unless the tables of all variants would exceed MOST_ENTRIES.
+    There is one bit per even side, unless the tables of all variants would exceed MAX_ENTRIES.
     """
     draws_direction = parameters.routing == "dor" and parameters.hop.ties == "random"
     if not draws_direction or not network.attributes["wraps"]:
         return 0
     even_sides = [size for size in network.attributes["shape"] if size % 2 == 0 and size > 2]
-    max_variants = MOST_ENTRIES // paths.routers**2 or 1
+    max_variants = MAX_ENTRIES // paths.routers**2 or 1
     return max(1, min(len(even_sides), int(math.log2(max_variants))))
 
 

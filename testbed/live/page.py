@@ -23,7 +23,7 @@ from topologies import LinkId, label_of
 Loads = Sequence[tuple[float, Mapping[LinkId, float]]]
 # The loads are drawn if there are more samples than this, and for at most this number of links.
 MIN_SAMPLES = 3
-MOST_LINES = 6
+MAX_LINES = 6
 # Outcomes of checks with the points measured up to now. Other outcomes are shown unchanged.
 CHECK_OUTCOME_TEXT = {"holds": "holds", "fails": "does not hold", "cannot-tell": "cannot tell"}
 
@@ -133,7 +133,7 @@ def _loads_figure(history: Loads) -> Figure:
     axes.grid(True, axis="y")
     times_s = [at_s for at_s, _ in history]
     _, last_loads = history[-1]
-    busiest = [link for link, total in sums.most_common(MOST_LINES) if total > 0]
+    busiest = [link for link, total in sums.most_common(MAX_LINES) if total > 0]
     colours = dict(zip(busiest, HUES, strict=False))
     label_y = -1.0
     for link in sorted(busiest, key=lambda link: last_loads.get(link, 0.0)):

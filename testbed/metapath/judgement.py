@@ -27,7 +27,7 @@ from testbed.metapath.analysis import (
 from testbed.metapath.labelled_paths import cable_number, cables_of
 from testbed.metapath.plan import AFTER_END_S, SLACK_S, MetapathPlan, MetapathRun
 from testbed.metapath.source import CALIBRATING
-from testbed.model.json_values import json_ready, located
+from testbed.model.json_values import json_ready, prefix_errors
 from testbed.model.label_split import LABELS
 from testbed.model.machine.load import (
     LOWER_PACKET_RATE,
@@ -50,8 +50,8 @@ MAX_AHEAD_S = 0.005
 # Latest arrival of a packet after the end of the stream.
 MAX_AFTER_S = 1.0
 # Minimum shares of the planned packets and reports in a valid run.
-LEAST_SENT = 0.9
-LEAST_REPORTS = 0.6
+MIN_SENT = 0.9
+MIN_REPORTS = 0.6
 # Tolerance of the zero-load latency. A source that misses a report calibrates with other packets.
 MAX_OFF_LOAD = 0.25
 # The source of a valid run is notified of a cable (n), may mark it (m), and clears it (c), in this
@@ -59,7 +59,7 @@ MAX_OFF_LOAD = 0.25
 _CABLE_EVENTS = re.compile("(nm?c)*(nm?)?")
 
 
-@located("the stream's measurements cannot be those of its plan", kinds=IMPOSSIBLE)
+@prefix_errors("the stream's measurements cannot be those of its plan", kinds=IMPOSSIBLE)
 def judge_metapaths(plan: MetapathPlan, run: MetapathRun) -> Judgement:
     """Judge a run by the checks of every fault.
 
@@ -319,7 +319,7 @@ def _invalid(facts: MetapathFacts) -> str | None:
 
 def _too_few(facts: MetapathFacts) -> str | None:
     planned = int(facts.plan.duration_s * facts.plan.rate_pps)
-    if facts.messages >= LEAST_SENT * planned:
+    if facts.messages >= MIN_SENT * planned:
         return None
     return f"{facts.messages} of {planned} packets were sent"
 
@@ -345,7 +345,7 @@ def _contradicted(facts: MetapathFacts) -> str | None:
     if negative is not None:
         return negative
     planned = (plan.duration_s + AFTER_END_S) / plan.report_s
-    if sent_reports and not LEAST_REPORTS * planned <= sent_reports <= planned + 2:
+    if sent_reports and not MIN_REPORTS * planned <= sent_reports <= planned + 2:
         return f"{sent_reports} of {planned:.0f} reports were sent"
     zero_load_reason = _wrong_zero_load(run)
     if zero_load_reason is not None:

@@ -65,7 +65,7 @@ def read_json(path: str | Path, where: str = "", *, hint: str = "name a JSON fil
     """
     if path == "":
         raise InputError(f"{where.strip() or 'file'}: it is empty; {hint}")
-    with located(where or str(path)):
+    with prefix_errors(where or str(path)):
         text = text_file.read_text(Path(path), hint)
     return parse_json(text, where or str(path), hint=hint)
 
@@ -80,7 +80,7 @@ def read_text(path: str | Path, where: str = "") -> str:
     Raises:
         InputError: The file cannot be read.
     """
-    with located(where or str(path)):
+    with prefix_errors(where or str(path)):
         return text_file.read_text(Path(path))
 
 
@@ -106,12 +106,12 @@ def parse_json(text: str, where: str, *, hint: str = "") -> object:
     Raises:
         InputError: The text is not JSON.
     """
-    with located(where, hint):
+    with prefix_errors(where, hint):
         return node_link.parse_json(text)
 
 
 @contextmanager
-def located(
+def prefix_errors(
     where: str, hint: str = "", kinds: tuple[type[Exception], ...] = (TopologyError, InputError)
 ) -> Iterator[None]:
     """Raise errors within the block as InputError with the place where they occurred.
@@ -316,7 +316,7 @@ def _read_fields(kind: Any, document: object, where: str, supplied: Mapping[type
     for name, hint in hints.items():
         if name in document or hint in supplied:
             values[name] = _read(hint, document.get(name), f"{where}: {name}", supplied)
-    with located(where):
+    with prefix_errors(where):
         return kind(**values)
 
 

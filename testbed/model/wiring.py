@@ -15,7 +15,7 @@ from testbed.model.naming.device_names import device_names, end_point_name, inte
 from topologies import JsonObject, LinkId, Network, TopologyError, reverse_of
 
 # Largest OpenFlow port. Open vSwitch does not accept a higher one in ``ofport_request``.
-MOST_PORT = 0xFEFF
+MAX_PORT = 0xFEFF
 
 # Ports at the first and second end of a cable. None: the network does not specify the port.
 Ports = tuple[int | None, int | None]
@@ -328,10 +328,10 @@ def _numbered_ports(
         ):
             if port is None:
                 continue
-            if not first_ports[node] <= port <= MOST_PORT:
+            if not first_ports[node] <= port <= MAX_PORT:
                 raise TopologyError(
                     f"{node!r}: port {port} towards {peer!r}; "
-                    f"give {first_ports[node]} to {MOST_PORT}"
+                    f"give {first_ports[node]} to {MAX_PORT}"
                 )
             if port in taken[node]:
                 raise TopologyError(

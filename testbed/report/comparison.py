@@ -30,7 +30,7 @@ from topologies.text.json_types import Json, JsonObject
 # A difference below this share of a figure is a rounding error, and counts as 0.
 _ROUNDING = 1e-9
 # Largest number of figures in the drawing.
-MOST_DRAWN = 24
+MAX_DRAWN = 24
 # A label that is a time stamp or a number does not describe the run.
 _GENERIC_LABEL = re.compile(r"\d{8}T\d{6}Z.*|run \d+")
 # Options that change where a result goes, not what is measured.
@@ -635,7 +635,7 @@ def draw_comparison(of: Comparison, runs: str = "runs") -> charts.Figure:
         nonzero = [one for one in of.of_all(name) if one is not None and one.value != 0]
         if len(nonzero) > 1:
             names.append(name)
-    names = (names or list(of.shown_names))[:MOST_DRAWN]
+    names = (names or list(of.shown_names))[:MAX_DRAWN]
     columns = min(4, len(names)) or 1
     rows = math.ceil(len(names) / columns) or 1
     width_inches = 2.2 + 2.4 * columns

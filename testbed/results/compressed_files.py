@@ -37,9 +37,9 @@ MEASUREMENTS = "measurements.jsonl"
 DRAWINGS = "figure-*.svg"
 
 # Largest number of characters of a line. The values of its JSON take some thirty times its memory.
-MOST_OF_A_LINE = 32 << 20
+MAX_LINE_BYTES = 32 << 20
 # Largest number of bytes of an archive. Its list of files may take some twenty times its size.
-MOST_OF_AN_ARCHIVE = 16 << 20
+MAX_ARCHIVE_BYTES = 16 << 20
 # Far more files than any study has drawings.
 _MAX_MEMBERS = 1000
 # The memory that the values of a file may take. The largest run that is stored takes 15 MB.
@@ -48,13 +48,13 @@ _MAX_VALUES_BYTES = 512 << 20
 _BYTES_OF_VALUE = {"[": 88, "{": 232, ",": 40}
 
 
-def is_there(path: Path) -> bool:
+def path_exists(path: Path) -> bool:
     """Return whether a run has a file, plain or packed.
 
     Args:
         path: The plain name of the file in the run's folder.
     """
-    if run_folder.is_there(path) or run_folder.is_there(_gzipped(path)):
+    if run_folder.path_exists(path) or run_folder.path_exists(_gzipped(path)):
         return True
     return path.name in _archived(path.parent)
 
@@ -69,7 +69,7 @@ def read_bytes(path: Path) -> bytes:
         FileNotFoundError: There is no such file.
         InputError: The file is not a plain file, cannot be read, is too large, or is damaged.
     """
-    if run_folder.is_there(path):
+    if run_folder.path_exists(path):
         return read_plain(path)
     if path.name not in _archived(path.parent):
         return read_unpacked(_gzipped(path))
@@ -86,13 +86,13 @@ def read_lines(path: Path) -> list[str]:
     """Return the lines of a run's file without their ends, and the text after the last end.
 
     Raises:
-        InputError: A line is longer than MOST_OF_A_LINE, or the values of the file would take more
+        InputError: A line is longer than MAX_LINE_BYTES, or the values of the file would take more
             memory than the file of any run.
     """
     lines = read_packed(path).split("\n")
     values_bytes = 0
     for number, line in enumerate(lines, start=1):
-        if len(line) > MOST_OF_A_LINE:
+        if len(line) > MAX_LINE_BYTES:
             raise InputError(
                 f"{path}:{number}: a line of {len(line)} characters, which no run writes; "
                 "leave it out"
@@ -162,7 +162,7 @@ def read_verdict(directory: Path, hint: str) -> Verdict | None:
         InputError: The verdict cannot be read.
     """
     file = directory / VERDICT
-    if not is_there(file):
+    if not path_exists(file):
         return None
     return from_json(Verdict, read_json(file, hint), str(file))
 
@@ -180,14 +180,14 @@ def runs_in(folder: Path) -> list[Path]:
     directories = {path.parent for path in folder.glob(f"*/{MANIFEST}")}
     for archive in folder.glob("*" + ARCHIVE):
         directory = archive.with_suffix("")
-        if is_there(directory / MANIFEST):
+        if path_exists(directory / MANIFEST):
             directories.add(directory)
     return sorted(directories)
 
 
 def named_run(path: Path) -> Path:
     """Return the directory of a run that is named by its archive, or any other path unchanged."""
-    if path.suffix == ARCHIVE and run_folder.is_there(path):
+    if path.suffix == ARCHIVE and run_folder.path_exists(path):
         return path.with_suffix("")
     return path
 
@@ -206,11 +206,11 @@ def pack_run(directory: Path, leave: Container[str] = ()) -> int:
         The number of bytes saved, or 0 if the run is not packed.
     """
     candidates = (MANIFEST, VERDICT, POINTS, MEASUREMENTS, SUMS, *drawings_of(directory))
-    names = [name for name in candidates if name not in leave and is_there(directory / name)]
+    names = [name for name in candidates if name not in leave and path_exists(directory / name)]
     files = []
     for name in names:
         for path in (directory / name, _gzipped(directory / name)):
-            if run_folder.is_there(path):
+            if run_folder.path_exists(path):
                 files.append(path)
     target = _archive_of(directory)
     content = io.BytesIO()
@@ -220,9 +220,9 @@ def pack_run(directory: Path, leave: Container[str] = ()) -> int:
                 zipfile.ZipInfo(name), read_bytes(directory / name), zipfile.ZIP_DEFLATED, 9
             )
     archive_bytes = len(content.getvalue())
-    if not files or archive_bytes > MOST_OF_AN_ARCHIVE:
+    if not files or archive_bytes > MAX_ARCHIVE_BYTES:
         return 0
-    replaced = [path for path in (*files, target) if run_folder.is_there(path)]
+    replaced = [path for path in (*files, target) if run_folder.path_exists(path)]
     bytes_before = sum(path.lstat().st_size for path in replaced)
     write_below(target.parent, target.name, content.getvalue())
     for path in files:
@@ -244,7 +244,7 @@ def _gzipped(path: Path) -> Path:
 def _archived(directory: Path) -> list[str]:
     """Return the names of the files in a run's archive, or none if there is no archive."""
     path = _archive_of(directory)
-    if not directory.name or not run_folder.is_there(path):
+    if not directory.name or not run_folder.path_exists(path):
         return []
     with _opened(path) as archive:
         names = archive.namelist()
@@ -278,9 +278,9 @@ def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
         InputError: The file is not an archive, is damaged, or is larger than ``pack_run`` writes.
     """
     with open_plain(path) as file:
-        if file.seek(0, io.SEEK_END) > MOST_OF_AN_ARCHIVE:
+        if file.seek(0, io.SEEK_END) > MAX_ARCHIVE_BYTES:
             raise InputError(
-                f"{path}: an archive of more than {MOST_OF_AN_ARCHIVE >> 20} MiB, "
+                f"{path}: an archive of more than {MAX_ARCHIVE_BYTES >> 20} MiB, "
                 "which no run is packed to"
             )
         try:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from testbed.errors import InputError
-from testbed.results.compressed_files import SUMS, is_there, read_bytes
+from testbed.results.compressed_files import SUMS, path_exists, read_bytes
 from testbed.results.run_folder import write_below
 
 _HINT = "restore the file, or run the command again"
@@ -35,10 +35,10 @@ def check_digests(directory: Path) -> None:
     Raises:
         InputError: A file is missing or damaged, or the list of digests is.
     """
-    if not is_there(directory / SUMS):
+    if not path_exists(directory / SUMS):
         return
     for name, digest in _read_digests(directory).items():
-        if not is_there(directory / name):
+        if not path_exists(directory / name):
             raise InputError(f"{directory / name}: the file is missing; {_HINT}")
         if _digest(directory / name) != digest:
             raise InputError(

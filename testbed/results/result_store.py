@@ -29,7 +29,7 @@ from types import TracebackType
 from typing import IO, Generic, Self, TypeVar
 
 from testbed.errors import InputError, unwritable
-from testbed.model.json_values import located, parse_json
+from testbed.model.json_values import parse_json, prefix_errors
 from testbed.model.run_records import (
     LoadedRun,
     Manifest,
@@ -46,8 +46,8 @@ from testbed.results.compressed_files import (
     MEASUREMENTS,
     PAGE,
     VERDICT,
-    is_there,
     named_run,
+    path_exists,
     read_lines,
     read_manifest,
     read_verdict,
@@ -157,7 +157,7 @@ class ResultStore:
                 continue
             # This is checked after the mkdir, because another process may have finished its run
             # under this name in the meantime.
-            if not (parent / run).exists() and not is_there(parent / run / MANIFEST):
+            if not (parent / run).exists() and not path_exists(parent / run / MANIFEST):
                 return run
             draft.rmdir()
         raise InputError(f"results in {parent}: {MAX_TRIES} runs named {stem}; remove some")
@@ -330,7 +330,7 @@ def load_run(directory: Path) -> LoadedRun:
     if unfinished is None:
         check_digests(directory)
     manifest = read_manifest(directory, DAMAGED)
-    if is_there(directory / ANSWER):
+    if path_exists(directory / ANSWER):
         raise InputError(
             f"{directory}: an answer, and no run; its page is {PAGE}; "
             f"draw it again by {manifest.command}"
@@ -344,7 +344,7 @@ def load_run(directory: Path) -> LoadedRun:
         if manifest.interrupted is not None:
             unfinished = f"the run was interrupted ({manifest.interrupted})"
         records = _read_records(measurements, last_line_may_be_incomplete=True)
-    with located(str(measurements)):
+    with prefix_errors(str(measurements)):
         sessions = group_sessions(records)
     return LoadedRun(manifest=manifest, sessions=sessions, verdict=verdict, unfinished=unfinished)
 
@@ -376,7 +376,7 @@ def existing(directory: Path, *files: str) -> Path | None:
     """
     directory = named_run(directory)
     for candidate in (directory, draft_of(directory)):
-        if all(is_there(candidate / name) for name in files):
+        if all(path_exists(candidate / name) for name in files):
             return candidate
     return None
 
@@ -400,7 +400,7 @@ def _find(directory: Path) -> Path:
 
 def _why_unfinished(directory: Path) -> str | None:
     """Return why a run has no verdict or no final name, or None for a complete run."""
-    if not directory.resolve().name.endswith(UNFINISHED) and is_there(directory / VERDICT):
+    if not directory.resolve().name.endswith(UNFINISHED) and path_exists(directory / VERDICT):
         return None
     if _is_locked(directory / MEASUREMENTS):
         return "the run is still going on"

@@ -21,7 +21,7 @@ from topologies.files.formats import shortened
 from topologies.text.text_file import read_at_most, reason, replace_file
 
 # Largest size of a file, packed or not. No run writes larger ones.
-MOST_BYTES = 256 << 20
+MAX_BYTES = 256 << 20
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 # O_NONBLOCK prevents that the open of a pipe waits for its other end.
 _FILE_FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -53,7 +53,7 @@ def make_directory(directory: Path, option: str) -> None:
         ) from None
 
 
-def is_there(path: Path) -> bool:
+def path_exists(path: Path) -> bool:
     """Return whether the path exists and is not a directory. It need not be a plain file."""
     try:
         return not stat.S_ISDIR(path.lstat().st_mode)
@@ -66,7 +66,7 @@ def read_plain(path: Path) -> bytes:
 
     Raises:
         FileNotFoundError: There is no such file.
-        InputError: It is not a plain file, cannot be read, or is larger than MOST_BYTES.
+        InputError: It is not a plain file, cannot be read, or is larger than MAX_BYTES.
     """
     with open_plain(path) as file:
         return bounded(file, path)
@@ -78,7 +78,7 @@ def read_unpacked(path: Path) -> bytes:
     Raises:
         FileNotFoundError: There is no such file.
         InputError: It is not a plain file, cannot be read, is damaged, or its content is larger
-            than MOST_BYTES.
+            than MAX_BYTES.
     """
     with open_plain(path) as packed:
         return unpacked(packed, path)
@@ -92,7 +92,7 @@ def unpacked(packed: BinaryIO, path: Path) -> bytes:
         path: The path in messages.
 
     Raises:
-        InputError: The file is damaged, or its content is larger than MOST_BYTES.
+        InputError: The file is damaged, or its content is larger than MAX_BYTES.
     """
     try:
         with gzip.open(packed) as file:
@@ -239,11 +239,11 @@ def bounded(file: IO[bytes] | gzip.GzipFile, path: Path) -> bytes:
         path: The path in messages.
 
     Raises:
-        InputError: The content is larger than MOST_BYTES.
+        InputError: The content is larger than MAX_BYTES.
     """
-    content = read_at_most(file, MOST_BYTES)
+    content = read_at_most(file, MAX_BYTES)
     if content is None:
         raise InputError(
-            f"{path}: it holds more than {MOST_BYTES >> 20} MiB, and is not read; leave it out"
+            f"{path}: it holds more than {MAX_BYTES >> 20} MiB, and is not read; leave it out"
         )
     return content

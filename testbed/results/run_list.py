@@ -8,7 +8,7 @@ from testbed.model.stored_runs import StoredRun
 from testbed.results.compressed_files import (
     MEASUREMENTS,
     POINTS,
-    is_there,
+    path_exists,
     read_manifest,
     read_verdict,
     runs_in,
@@ -56,11 +56,11 @@ def _read_run(directory: Path) -> StoredRun:
     verdict = None
     if not directory.name.endswith(UNFINISHED):
         verdict = read_verdict(directory, _HINT)
-    has_points = is_there(directory / POINTS) or is_there(directory / MEASUREMENTS)
+    has_points = path_exists(directory / POINTS) or path_exists(directory / MEASUREMENTS)
     return StoredRun(
         directory=directory,
         manifest=manifest,
         points=int(has_points),
         verdict=verdict,
-        computed=is_there(directory / ANSWER),
+        computed=path_exists(directory / ANSWER),
     )

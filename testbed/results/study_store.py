@@ -23,7 +23,7 @@ from testbed.results.compressed_files import (
     PAGE,
     POINTS,
     drawings_of,
-    is_there,
+    path_exists,
     read_lines,
     read_manifest,
     read_packed,
@@ -94,7 +94,7 @@ class StudyRun(RunDraft[Row]):
             directory = directory.absolute()
         final = directory.parent / directory.name.removesuffix(UNFINISHED)
         draft = draft_of(final)
-        if final.is_dir() or is_there(final / MANIFEST):
+        if final.is_dir() or path_exists(final / MANIFEST):
             raise InputError(f"{final}: this run is finished; start a new one without --resume")
         if not (draft / POINTS).is_file():
             raise InputError(
@@ -261,7 +261,7 @@ def _read_run(directory: Path) -> StoredRun:
     if not directory.name.endswith(UNFINISHED):
         check_digests(directory)
     manifest = read_manifest(directory, HINT)
-    if is_there(directory / POINTS):
+    if path_exists(directory / POINTS):
         points = _count_lines(directory / POINTS)
     else:
         points = _count_sessions(directory / MEASUREMENTS)
@@ -284,7 +284,7 @@ def _count_lines(path: Path) -> int:
 
 
 def _count_sessions(path: Path) -> int:
-    if not is_there(path):
+    if not path_exists(path):
         return 0
     count = 0
     for line in read_packed(path).splitlines():

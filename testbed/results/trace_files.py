@@ -15,7 +15,7 @@ from testbed.faults.failure_traces import (
     parse_lanl_table,
     parse_pnnl_table,
 )
-from testbed.model.json_values import located
+from testbed.model.json_values import prefix_errors
 from testbed.results.run_folder import bounded, unpacked
 
 
@@ -37,7 +37,7 @@ def read_trace(
     heading = ""
     if lines:
         heading = lines[0].replace('"', "")
-    with located(str(path)):
+    with prefix_errors(str(path)):
         if heading.startswith(("Date,", "Date;", "Date\t")):
             return parse_pnnl_table(lines, skip_bad_rows=skip_bad_rows)
         parse: Callable[..., FailureTrace]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from testbed.striping.access import Blocks
-from testbed.striping.placement import Placement, file_host
+from testbed.striping.placement import Placement, encoded_node_name
 
 Bytes = npt.NDArray[np.uint8]
 # Some of the I/O nodes, or None for all.
@@ -93,4 +93,4 @@ def _parts(
     parts = expected_subfiles(content, stripe_unit, len(placement.io))
     for node, part in zip(placement.io, parts, strict=True):
         if nodes is None or node in nodes:
-            yield root / file_host(node) / "data", part
+            yield root / encoded_node_name(node) / "data", part

@@ -64,17 +64,17 @@ class Placement:
         >>> place(load_network("crossbar:2"), 1, 2).file_name("a.dat")
         'r0/a.dat;r1/a.dat;'
         """
-        return "".join(f"{file_host(node)}/{path};" for node in self.io)
+        return "".join(f"{encoded_node_name(node)}/{path};" for node in self.io)
 
 
-def file_host(node: str) -> str:
+def encoded_node_name(node: str) -> str:
     """Return the name of an I/O node in file names, SFIO_LISTENERS and folders.
 
     It is the id of the node, with characters that these names cannot have written as %XX. Long ids
     are replaced by a hash.
 
-    >>> file_host("r0"), file_host("a b;c"), file_host("../x"), file_host("..")
-    ('r0', 'a%20b%3Bc', '..%2Fx', '%2E%2E')
+    >>> [encoded_node_name(name) for name in ("r0", "a b;c", "../x", "..")]
+    ['r0', 'a%20b%3Bc', '..%2Fx', '%2E%2E']
     """
     encoded = node.encode("utf-8", "surrogatepass")
     if len(encoded) > _MAX_NAME_BYTES:

@@ -125,11 +125,11 @@ def run_striping(
 def _prepare_folders(root: Path, plan: StripingPlan) -> None:
     """Make the folders of the I/O nodes, and remove the subfiles of an earlier run."""
     from sfio_emu.adapters.root_locks import lock_root, unlock_root
-    from testbed.striping.placement import file_host
+    from testbed.striping.placement import encoded_node_name
 
     try:
         for node in plan.placement.io:
-            folder = root / file_host(node)
+            folder = root / encoded_node_name(node)
             folder.mkdir(parents=True, exist_ok=True)
             # Locking fails while another run uses the folder.
             unlock_root(lock_root(folder))

@@ -31,7 +31,7 @@ ORDER_S = 0.16
 UDP_HEADERS_BYTES = 20 + 8
 FRAME_HEADERS_BYTES = 14 + UDP_HEADERS_BYTES
 # Minimum MTU of the tunnel's device: every IPv4 host must accept packets of this size (RFC 791).
-LEAST_MTU = 576
+MIN_MTU = 576
 # Number of blocks per playback time, and size of a packet, from which the labels are planned. The
 # packets of a tunnel leave when programs send them, and have the size that programs give them.
 _PLANNED_BLOCKS_IN_PLAYBACK = 8
@@ -125,14 +125,14 @@ def symbol_bytes_of(link_mtu: int) -> int:
     """Return the size of the longest symbol that fits in a link's MTU, in bytes.
 
     Raises:
-        InputError: The MTU of the tunnel's device would be less than ``LEAST_MTU``.
+        InputError: The MTU of the tunnel's device would be less than ``MIN_MTU``.
     """
     size = link_mtu - UDP_HEADERS_BYTES - HEADER_BYTES
-    if size - FRAMING.size < LEAST_MTU:
+    if size - FRAMING.size < MIN_MTU:
         overhead = link_mtu - size + FRAMING.size
         raise InputError(
             f"tunnel: links of MTU {link_mtu} leave {size - FRAMING.size} bytes; "
-            f"give at least {LEAST_MTU + overhead}"
+            f"give at least {MIN_MTU + overhead}"
         )
     return size
 

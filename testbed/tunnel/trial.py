@@ -23,7 +23,7 @@ from topologies import Json, Link, Network
 # Start and stop of the three default failures, as shares of the run.
 _DEFAULT_FAULT_TIMES = ((0.1, 0.25), (0.4, 0.55), (0.7, 0.85))
 # Minimum duration of a run.
-LEAST_S = 2.0
+MIN_S = 2.0
 # Length of the last part of a run, which is not counted, because ffmpeg takes time to start, and
 # the last echoes are in transit.
 ENDS_S = 1.5
@@ -165,8 +165,8 @@ def build_trial(requested: TunnelOptions) -> TrialPlan:
     source = read_node(first, network)
     sink = read_node(second, network)
     workloads = _read_workloads(requested)
-    if requested.duration_s < LEAST_S:
-        raise InputError(f"duration {requested.duration_s:g} s: give at least {LEAST_S:g} s")
+    if requested.duration_s < MIN_S:
+        raise InputError(f"duration {requested.duration_s:g} s: give at least {MIN_S:g} s")
     tunnel = build_tunnel(
         network,
         source,

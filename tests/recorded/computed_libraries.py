@@ -131,7 +131,7 @@ def redundancy() -> Any:
             told(labels.stratified_labels, rule) for rule in (0, 2, 65536, (), (0,), (0, 0), (1, 2))
         ],
         "joined": [
-            told(labels.joined_intervals, i)
+            told(labels.merge_intervals, i)
             for i in ([(5, 9), (0, 5)], [(0, 3), (2, 7), (9, 9)], [(4, 8), (1, 2)])
         ],
         "layouts": [

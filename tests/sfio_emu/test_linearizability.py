@@ -24,7 +24,7 @@ pytestmark = pytest.mark.scaled
 CALLS = int(os.environ.get("SFIO_HISTORY_CALLS", "300"))
 CLIENTS = 4
 REGISTERS = 3
-LEAST_OVERLAPS, MOST_ROUNDS = 10, 40
+MIN_OVERLAPS, MAX_ROUNDS = 10, 40
 """Of the calls on a register, so many must have run while another did."""
 
 
@@ -80,15 +80,15 @@ def test_reads_and_writes_of_one_stripe_unit_take_effect_at_one_moment(
     histories: dict[int, list[Operation]] = {register: [] for register in range(REGISTERS)}
     turns = max(1, (CALLS if unit < 100_000 else CALLS // 6) // CLIENTS)
     for first in range(
-        0, MOST_ROUNDS * turns, turns
+        0, MAX_ROUNDS * turns, turns
     ):  # a busy machine may run one client after the other: then again
         _live_together(nodes, unit, range(first, first + turns), histories)
-        if all(_overlaps(history) >= LEAST_OVERLAPS for history in histories.values()):
+        if all(_overlaps(history) >= MIN_OVERLAPS for history in histories.values()):
             break
     nodes.close()
     for history in histories.values():
         assert linearizable(history, b"00000000")
-        assert _overlaps(history) >= LEAST_OVERLAPS, (
+        assert _overlaps(history) >= MIN_OVERLAPS, (
             "the clients did not run at the same time: nothing was tested"
         )
         assert not linearizable(_with_a_stale_read(history), b"00000000")

@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
-from topologies.errors import TopologyError, located
+from topologies.errors import TopologyError, prefix_errors
 from topologies.files.node_link import parse_document, parse_json, write_document
 from topologies.network import Network
 from topologies.text.json_types import JsonObject
@@ -97,7 +97,7 @@ def open_to_write(path: Path) -> BinaryIO:
     return file
 
 
-def is_there(path: str) -> bool:
+def path_exists(path: str) -> bool:
     """Return whether a path exists; False also for a text that cannot be a path."""
     try:
         return bool(path) and Path(path).exists()
@@ -146,7 +146,7 @@ def read_topohub(key: str, delay: str = "none") -> Network:
             link["delay_s"] = round(link["dist"] * FIBRE_S_PER_KM, 9)
         for forecast in ("ecmp_fwd", "ecmp_bwd"):
             link.pop(forecast, None)
-    with located(f"topohub:{key}"):
+    with prefix_errors(f"topohub:{key}"):
         return parse_document(document)
 
 
@@ -184,7 +184,7 @@ def _topohub_document(key: str) -> JsonObject:
     path = _topohub_folder() / f"{key}.json"
     # A key must not lead out of the folder.
     is_inside = bool(key) and ".." not in Path(key).parts and not Path(key).is_absolute()
-    if not is_inside or not is_there(str(path)) or not path.is_file():
+    if not is_inside or not path_exists(str(path)) or not path.is_file():
         similar = near_topohub_keys(key)
         if similar:
             hint = f"did you mean {' or '.join(similar)}?"

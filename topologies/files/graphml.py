@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Literal
 
-from topologies.errors import TopologyError, located
+from topologies.errors import TopologyError, prefix_errors
 from topologies.files.foreign import adapted, rename_kinds, some, without_loops
 from topologies.files.node_link import parse_document, parse_json
 from topologies.files.xml_tree import local
@@ -195,7 +195,7 @@ def _read_data(
     json_text = fields.pop(_JSON_KEY, None)
     if json_text is None:
         return fields
-    with located(f"{location}: {_JSON_KEY}"):
+    with prefix_errors(f"{location}: {_JSON_KEY}"):
         json_fields = parse_json(str(json_text))
     if not isinstance(json_fields, dict):
         raise TopologyError(f"{location}: {_JSON_KEY} must be a JSON object")

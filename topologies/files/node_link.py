@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-from topologies.errors import TopologyError, located
+from topologies.errors import TopologyError, prefix_errors
 from topologies.files.schemas import network_schema
 from topologies.impairments import impairment_text, parse_impairments
 from topologies.mininet.parameters import BACK, PAIRS, UNITS
@@ -275,7 +275,7 @@ class _LinkReader:
             fields_back["key_name"] = fields["key_name"]
         links = []
         for ends, own_fields in zip(directions, (fields, fields_back), strict=False):
-            with located(location):
+            with prefix_errors(location):
                 link = _link(*ends, key, own_fields)
             if link.id in self.entry_of_link:
                 _fail(
@@ -331,7 +331,7 @@ def _with_traces(location: str, entry: object, folder: Path | None) -> object:
     impairments = entry.get("impairments")
     if not isinstance(impairments, str):
         return entry
-    with located(location):
+    with prefix_errors(location):
         return entry | {"impairments": impairment_text(parse_impairments(impairments, folder))}
 
 
@@ -343,7 +343,7 @@ def _parse_node(i: int, entry: object) -> Node:
     node_id = _identifier(location, "id", fields.pop("id", None))
     kind = fields.pop("kind", "switch")
     position = _take_position(location, fields)
-    with located(location):
+    with prefix_errors(location):
         return Node(id=node_id, kind=kind, position=position, attributes=fields)
 
 

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, TypeGuard
 
-from topologies.errors import TopologyError, located
+from topologies.errors import TopologyError, prefix_errors
 from topologies.files.foreign import (
     NetworkNote,
     adapted,
@@ -67,7 +67,7 @@ def network_of(value: object) -> Network | None:
     document, name = _document_and_name(value, notes)
     if document is None:
         return None
-    with located(name):
+    with prefix_errors(name):
         if _is_own_graph(value):
             return parse_document(document, name)
         one_way = without_loops(

@@ -180,7 +180,7 @@ def _storage_results(result: SimulationResult, seconds: float) -> Results:
     # A message that arrives crosses one link more than routers.
     message_links = int((result.hops + 1).sum())
     row: Results = {}
-    for name, number in result.most_entries.items():
+    for name, number in result.max_entries.items():
         row[f"most_{name}"] = number
     summary = summarize(result, start_s=0.0, end_s=seconds)
     row["latency_s"] = summary.destination_mean_latency_s

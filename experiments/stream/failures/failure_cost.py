@@ -182,7 +182,7 @@ def cost_of_states(point: Row) -> Results:
     plan, _ = failing_plan({**point, "failures_an_hour": 1.0, "duration_s": 10.0})
     costs = StateCosts(_with_longest_blocks(plan))
     units, shares = failing_units(point, len(costs.cables))
-    durations_s, broken = drawn_states(point, units, shares)
+    durations_s, broken = draw_states(point, units, shares)
     broken_s = durations_s.sum()
     blocks_per_s = point["rate_pps"] / plan.stream.source_packets
     # Packets per block beyond the base.
@@ -252,7 +252,7 @@ def failing_units(point: Row, cables: int) -> tuple[BoolArray, FloatArray]:
     return units, weights / weights.sum()
 
 
-def drawn_states(point: Row, units: BoolArray, shares: FloatArray) -> tuple[FloatArray, BoolArray]:
+def draw_states(point: Row, units: BoolArray, shares: FloatArray) -> tuple[FloatArray, BoolArray]:
     """Draw failures, and return the states of the cables.
 
     Args:

@@ -216,7 +216,7 @@ def judge(rows: Rows) -> Verdict:
     return Verdict.of(checks)
 
 
-def whole_networks(rows: Rows) -> dict[str, dict[int, Row]]:
+def completely_measured_networks(rows: Rows) -> dict[str, dict[int, Row]]:
     """Return the computed rows by network and number of layers.
 
     Networks that lack a layer, or that have a link that carries everything, are left out.
@@ -259,7 +259,7 @@ def turn(first: Sequence[float], full: Sequence[float]) -> float | None:
 def turns(rows: Rows) -> dict[str, float | None]:
     """Return ``turn`` of each network."""
     result = {}
-    for network, by_layers in whole_networks(rows).items():
+    for network, by_layers in completely_measured_networks(rows).items():
         result[network] = turn(by_layers[1]["mean"], by_layers[FULL]["mean"])
     return result
 
@@ -269,7 +269,7 @@ def _check_saving(rows: Rows) -> Check:
 
     A remark says at which rate the saving ends.
     """
-    networks = list(whole_networks(rows).values())
+    networks = list(completely_measured_networks(rows).values())
     if not networks:
         return Check.unmeasured(
             "saving of the full route over the first layer",
@@ -393,7 +393,7 @@ def figures(rows: Rows) -> Figures:
     One figure is the mean of the networks relative to the first layer, and the other one the
     network of the packets.
     """
-    networks = whole_networks(rows)
+    networks = completely_measured_networks(rows)
     x = "time for which each cable is broken: rate x duration, %"
     by_layer = draw_lines(
         f"Geometric mean of {len(networks)} networks",

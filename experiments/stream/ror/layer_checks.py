@@ -51,7 +51,7 @@ def judge_layers(rows: Rows) -> Verdict:
     return Verdict.of(checks, beyond_notes(rows))
 
 
-def whole_networks(rows: Rows, labels: str) -> list[dict[int, Row]]:
+def completely_measured_networks(rows: Rows, labels: str) -> list[dict[int, Row]]:
     """Return the rows by number of layers, for each network that was measured at every layer.
 
     Networks with an infinite ROR are left out.
@@ -71,7 +71,7 @@ def layer_means(rows: Rows, labels: str) -> dict[int, RouteRor]:
 
     The networks are those that were measured at every layer. The result is empty if there are none.
     """
-    networks = whole_networks(rows, labels)
+    networks = completely_measured_networks(rows, labels)
     if not networks:
         return {}
     means = {}
@@ -133,7 +133,7 @@ def layer_figures(rows: Rows) -> Results:
     for labels in LABELS:
         means = layer_means(rows, labels)
         if means:
-            networks = len(whole_networks(rows, labels))
+            networks = len(completely_measured_networks(rows, labels))
             title = f"{labels} labels, {networks} networks: mean ROR by capillary layers"
             drawings[f"mean_ror_by_layer_{labels}"] = _draw_means(title, labels, means)
     return drawings

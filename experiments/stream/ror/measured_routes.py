@@ -405,7 +405,7 @@ def route_allowed(row: Row) -> float:
     return allowed(row["labels"], row["predicted"])
 
 
-def off_in_tolerances(row: Row) -> float:
+def difference_in_tolerances(row: Row) -> float:
     """Return the difference of measured from predicted ROR of the links that failed.
 
     The unit is ``route_allowed``.

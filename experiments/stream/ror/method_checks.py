@@ -60,7 +60,7 @@ class Pair:
         return self.predicted * self.measured > 0 and abs(self.measured) > self.uncertainty
 
 
-def whole_ror(row: Row) -> tuple[float, float]:
+def possibly_infinite_ror(row: Row) -> tuple[float, float]:
     """Return the predicted and the measured ROR of a route, which may be infinite."""
     ror = route_ror(row)
     predicted = ror.predicted
@@ -84,8 +84,8 @@ def pairs(rows: Rows, labels: str) -> list[Pair]:
 
 def _pair(a: Row, b: Row) -> Pair:
     """Return the pair of two rows of one network."""
-    predicted_a, measured_a = whole_ror(a)
-    predicted_b, measured_b = whole_ror(b)
+    predicted_a, measured_a = possibly_infinite_ror(a)
+    predicted_b, measured_b = possibly_infinite_ror(b)
     finite_a = route_ror(a)
     finite_b = route_ror(b)
     measured = 0.0

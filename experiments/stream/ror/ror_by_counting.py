@@ -60,7 +60,7 @@ PACKETS = {"stratified": LABEL_SPACE, "random": 150_000}
 RARE_PACKETS = 100_000
 
 # Links of a route that fail.
-MOST_LINKS = {"stratified": 4, "random": 2}
+MAX_LINKS = {"stratified": 4, "random": 2}
 
 
 def points(quick: bool, seed: int) -> Points:
@@ -89,7 +89,7 @@ def measure(point: Row) -> Results:
     # A seed for each point. Routes with the same labels would not be independent.
     seed = zlib.crc32(repr(sorted(point.items())).encode())
     entries = []
-    for number, link in enumerate(choose_links(plan, MOST_LINKS[labels])):
+    for number, link in enumerate(choose_links(plan, MAX_LINKS[labels])):
         if plan.forward.load(link) == 1:
             # No code helps.
             continue

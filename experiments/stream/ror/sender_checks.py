@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from experiments.stream.ror.measured_routes import (
     LABELS,
+    difference_in_tolerances,
     mean_ror,
-    off_in_tolerances,
     route_allowed,
     route_ror,
 )
@@ -75,7 +75,7 @@ def _check_worst_route(
         rival_ror: Predicted ROR of the rival by network and order of labels.
         rival_is: Description of the rival.
     """
-    differences = list(map(off_in_tolerances, rows))
+    differences = list(map(difference_in_tolerances, rows))
     rival_differences = []
     for row in rows:
         ror = rival_ror.get((row["network"], labels), 0.0)
@@ -99,8 +99,8 @@ def _check_worst_route(
 def _rival_off_in_tolerances(row: Row, rival_ror: float) -> float:
     """Return the difference of a route from the rival's ROR, in tolerances.
 
-    Like ``off_in_tolerances`` it is for the links that failed only, and so for their fraction of
-    the rival's ROR.
+    Like ``difference_in_tolerances`` it is for the links that failed only, and so for their
+    fraction of the rival's ROR.
     """
     difference = abs(rival_ror - route_ror(row).predicted)
     return float(difference * row["links"] / row["of_links"] / route_allowed(row))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fec.code.reed_solomon import ReedSolomonCode
 from fec.engines.galois_field import LOGARITHMS, ORDER, POWERS
 from fec.errors import EngineUnavailable
-from fec.protocol.batches import MOST, BatchReceiver
+from fec.protocol.batches import MAX_RECEIVED, BatchReceiver
 from fec.protocol.compiled.tables import (
     BLOCK,
     COUNTED,
@@ -270,7 +270,7 @@ class CompiledReceiver(Tabled, BatchReceiver):
         # The second half is for restored symbols.
         rows = np.concatenate([self.rows, self.rows])
         max_coefficients = m * min(m, ORDER - m)
-        self.rows = rows[:MOST]
+        self.rows = rows[:MAX_RECEIVED]
         tables = ReceiverTables(
             receiver=np.zeros(1, RECEIVER),
             blocks=np.zeros(SLOTS, BLOCK),
@@ -283,8 +283,8 @@ class CompiledReceiver(Tabled, BatchReceiver):
             rows=rows,
             lengths=self.lengths,
             times=self.times,
-            good=np.zeros(MOST, np.uint8),
-            noted=np.zeros((3 * MOST, 5), np.int64),
+            good=np.zeros(MAX_RECEIVED, np.uint8),
+            noted=np.zeros((3 * MAX_RECEIVED, 5), np.int64),
             log=self.log,
             coefficients=np.empty((1 + 32) * max_coefficients, np.uint8),
             powers=POWERS[:ORDER].copy(),
@@ -353,7 +353,7 @@ class CompiledReceiver(Tabled, BatchReceiver):
                 self._receive_row(next_row, events)
             if events:
                 parts.append(events)
-        restored = tables.rows[MOST : MOST + integers[_AT["restored"]]]
+        restored = tables.rows[MAX_RECEIVED : MAX_RECEIVED + integers[_AT["restored"]]]
         return BatchEvents(parts, self.times[:count], self.rows[:count], restored)
 
     def _take_over_counts(self) -> None:

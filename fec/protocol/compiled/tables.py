@@ -93,7 +93,7 @@ class ReceiverTables(NamedTuple):
         free: Places that are free; those given back last are at the end.
         paths: See ``fec.protocol.path_counts.PathArrivals``.
         schedule: See ``fec.protocol.probation.Schedule``.
-        rows: The packets of a batch, then ``MOST`` rows for symbols that are restored.
+        rows: The packets of a batch, then ``MAX_RECEIVED`` rows for symbols that are restored.
         lengths: Bytes of each packet.
         times: When each packet arrived.
         good: Whether the seal of each packet is right.

@@ -17,7 +17,7 @@ from testbed.emulation.attach.server import Handler, RequestHandlers
 from testbed.emulation.control.base_rules import install_shortest_paths, remove_shortest_paths
 from testbed.emulation.control.fault_injection import FaultInjector
 from testbed.errors import InputError
-from testbed.machines.adapters.platform import FromParts, here, occupied_here
+from testbed.machines.adapters.platform import FromParts, here, use_running_network
 from testbed.model.label_split import LabelSplit
 from testbed.model.progress import ReportProgress
 from testbed.model.wiring import wire
@@ -206,7 +206,7 @@ class SessionNetwork(FromParts):
                         if number in self._aside:
                             self._take(number, rules)
                     self._put(stream_number, stream_rules)
-                with occupied_here(self.net, self._controller) as platform:
+                with use_running_network(self.net, self._controller) as platform:
                     return streams_over(platform, (plan,), report_progress, self._breaker)[0]
             finally:
                 with self._installing:
@@ -226,7 +226,7 @@ class SessionNetwork(FromParts):
                 self._take(number, rules)
             remove_shortest_paths(self._wiring)
             try:
-                with occupied_here(self.net, self._controller) as platform:
+                with use_running_network(self.net, self._controller) as platform:
                     return run_on(platform, plan, report_progress, RunOptions())
             finally:
                 install_shortest_paths(self._wiring)

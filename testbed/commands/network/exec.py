@@ -47,11 +47,11 @@ def run(args: argparse.Namespace) -> int:
         raise InputError("say what to run: testbed exec RUN HOST -- CMD")
     # This request reports a network that is not up.
     description = send_request(args.name, {"do": "describe"}).header
-    exec_program(args.name, known_host(args.host, description), argv)
+    exec_program(args.name, resolve_host(args.host, description), argv)
     return 0
 
 
-def known_host(text: str, described: Json) -> str:
+def resolve_host(text: str, described: Json) -> str:
     """Return the host or switch that a text names, or the text if it names none or several.
 
     Args:

@@ -21,7 +21,7 @@ from testbed.commands.several_machines import (
     MachineOptions,
     enter_unless_elsewhere,
     machines_request,
-    said_when_lost,
+    report_invalid_run,
 )
 from testbed.emulation.sandbox.control_socket import unused_name
 from testbed.errors import InputError, InvalidRunError, MachineDiedError
@@ -140,7 +140,7 @@ def run(args: argparse.Namespace) -> int:
     if remote is not None and not in_sandbox():
         open_way_out(*remote)
     enter_unless_elsewhere(machines, name=args.name or unused_name("up"))
-    with said_when_lost(as_json=False):
+    with report_invalid_run(as_json=False):
         return _serve(args, network, ends, machines, captures)
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 CANNOT_TELL = UndecidedError.exit_code
 # Number of methods whose loads are drawn.
-MOST_DRAWN = 4
+MAX_DRAWN = 4
 # Smaller utilisations are printed with four digits, because six decimals would be too few.
 SMALL = 1e-3
 # Time to find an order of labels for a pair if no other pair has the same shares, in seconds.
@@ -248,7 +248,7 @@ def _figures(document: JsonObject, routed: Mapping[str, RoutedDemands]) -> JsonO
     figures: JsonObject = {}
     if comparison is not None:
         figures["methods"] = draw_comparison(comparison, "methods")
-    for method, demands in list(routed.items())[:MOST_DRAWN]:
+    for method, demands in list(routed.items())[:MAX_DRAWN]:
         caption = (
             f"{method}: how full each link is, as wide; the fullest, "
             f"{demands.greatest_utilisation:.1%}, is widest."

@@ -37,7 +37,7 @@ MAX_REROUTED = 20_000
 # Default size of a message, in bytes.
 MESSAGE_BYTES = 1_000_000
 # Largest number of frames that a terminal shows.
-MOST_FRAMES = 12
+MAX_FRAMES = 12
 # Number of transfers whose links are named at once. There may be millions of transfers, which must
 # not all be in memory.
 _NAMED_AT_ONCE = 4096
@@ -628,7 +628,7 @@ def _frames_table(traffic: Traffic, schedule: Schedule, extras: Json) -> Table:
         headings=("frame", "transfers", heading),
         rows=rows,
         spare=("transfers",),
-        most=MOST_FRAMES,
+        most=MAX_FRAMES,
     )
 
 

@@ -23,7 +23,7 @@ from testbed.commands.several_machines import (
     MachineOptions,
     enter_unless_elsewhere,
     machines_request,
-    said_when_lost,
+    report_invalid_run,
 )
 from testbed.emulation.attach.server import RequestHandlers, control_server
 from testbed.emulation.machine.capabilities import require_emulation
@@ -202,7 +202,7 @@ def run(args: argparse.Namespace) -> int:
         timeout_s=args.timeout,
         machines=machines,
     )
-    with said_when_lost(as_json=False):
+    with report_invalid_run(as_json=False):
         end = _run_program(network, argv, args.time_limit, run_mpi)
     if end.rank is not None:
         node = placement.compute[end.rank]

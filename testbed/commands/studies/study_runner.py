@@ -25,7 +25,7 @@ from testbed.commands.answer import (
     Answer,
     add_run_options,
     check_lines,
-    place_lines,
+    folder_lines,
     run_manifest,
     run_streams,
     start_live,
@@ -37,7 +37,7 @@ from testbed.commands.arguments import (
     add_options,
     adder,
     read_options,
-    refuse_meaningless,
+    refuse_options_without_effect,
 )
 from testbed.commands.parsing import OneLineParser, reported
 from testbed.commands.several_machines import DaskOptions, TlsOptions, security_of
@@ -153,7 +153,7 @@ def _run(study: Study, args: argparse.Namespace, argv: list[str]) -> int:
         args: The parsed options.
         argv: The options as they were written.
     """
-    refuse_meaningless(args)
+    refuse_options_without_effect(args)
     if study.shared:
         # Reports a mistake in the TLS options before anything begins.
         security_of(args)
@@ -185,7 +185,7 @@ def _run(study: Study, args: argparse.Namespace, argv: list[str]) -> int:
         "verdict": verdict.to_json(),
         "results": str(directory),
     }
-    lines = [*check_lines(verdict), *place_lines(directory)]
+    lines = [*check_lines(verdict), *folder_lines(directory)]
     return Answer(document, lambda: lines, verdict.exit_code).given(args)
 
 

@@ -31,7 +31,7 @@ NOT_RUNNING = "the network is not running: use it inside its with block"
 
 # Above this number of sending ends, hooks are created when they are first needed: the time for
 # each grows with their number.
-MOST_HOOKS = 1024
+MAX_HOOKS = 1024
 
 # The kernel usually notices a carrier within milliseconds.
 _CARRIER_LIMIT_S = 1.0
@@ -152,12 +152,12 @@ class LinkControl:
     def prepare_faults(self) -> None:
         """Create the hook for drop rules at every sending end, so that the first fault is fast.
 
-        If there are more than ``MOST_HOOKS`` ends, only the first end gets its hook now, and the
+        If there are more than ``MAX_HOOKS`` ends, only the first end gets its hook now, and the
         others when they first lose packets. For each hook, the kernel searches a list of all hooks
         of the machine.
         """
         ends = list(self._cables.sending.values())
-        if len(ends) > MOST_HOOKS:
+        if len(ends) > MAX_HOOKS:
             ends = ends[:1]
         # If the kernel has no such hooks, the first fault reports it.
         with contextlib.suppress(rtnl.NetlinkError):

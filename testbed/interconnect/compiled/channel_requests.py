@@ -13,7 +13,7 @@ from testbed.jit import inline
 
 
 @inline
-def slots_waited_for(net: Tables, o: EngineOptions) -> int:
+def wanted_slots(net: Tables, o: EngineOptions) -> int:
     """Return for how many free slots behind a channel its requests wait.
 
     It is one with output buffers or without NAC. Otherwise one slot may be reserved, and the slack
@@ -72,7 +72,7 @@ def ask_for_channel(
     if read_until > now:
         events.wake(s, channel, read_until)
     lanes = net.lanes if hook is None or s.packets[packet].kind != kr.DATA else net.data_lanes
-    events.wake_for_slots(net, s, channel, lanes, slots_waited_for(net, o), now)
+    events.wake_for_slots(net, s, channel, lanes, wanted_slots(net, o), now)
     if o.nac.enabled and channel >= net.links and s.links[channel - net.links].reserved > 0:
         wake_for_credits(net, o, s, channel - net.links, now)
     if (

@@ -21,7 +21,7 @@ from testbed.interconnect.compiled.kernel_state import (
     build_tables,
 )
 from testbed.interconnect.engine_inputs import CableEvents, EngineInputs
-from testbed.interconnect.ft_drb.source_state import FtDrb, SourceState, count_events, most_entries
+from testbed.interconnect.ft_drb.source_state import FtDrb, SourceState, count_events, max_entries
 from testbed.interconnect.ft_drb.source_state import build_state as build_sources
 from testbed.interconnect.results import BlockedPackets, EngineResult
 from testbed.interconnect.static_paths import NONE
@@ -138,7 +138,7 @@ def read_outcome(inputs: EngineInputs, state: State, sources: SourceState | None
         nac_timeline=nac_timeline,
         recovered=recovered,
         drb_counters={} if sources is None else dict(count_events(sources)),
-        most_entries={} if sources is None else most_entries(sources),
+        max_entries={} if sources is None else max_entries(sources),
         trace=np.asarray(state.trace[: run["traced"]]),
         escapes=state.escapes,
         diverted=state.diverted.astype(bool),

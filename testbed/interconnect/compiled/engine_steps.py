@@ -11,7 +11,7 @@ from testbed.interconnect.compiled import kernel_events as events
 from testbed.interconnect.compiled import kernel_records as kr
 from testbed.interconnect.compiled.channel_requests import (
     request_channel,
-    slots_waited_for,
+    wanted_slots,
     withdraw_request,
 )
 from testbed.interconnect.compiled.ft_drb_hooks import target_of
@@ -200,7 +200,7 @@ def grant(
                 events.wake(s, s.queues[other].want, tail_leaves)
     if s.channels[channel].first_asker >= 0:
         events.wake(s, channel, tail_leaves)
-        events.wake_for_slots(net, s, channel, net.lanes, slots_waited_for(net, o), now)
+        events.wake_for_slots(net, s, channel, net.lanes, wanted_slots(net, o), now)
     if s.queues[queue].arrived > 0:
         request_channel(net, o, s, hook, queue, now)
     if o.nac.enabled:

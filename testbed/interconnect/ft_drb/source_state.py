@@ -118,7 +118,7 @@ def build_state(paths: Paths, settings: FtDrbSettings) -> SourceState:
     )
 
 
-def most_entries(state: SourceState) -> Mapping[str, int]:
+def max_entries(state: SourceState) -> Mapping[str, int]:
     """Return the largest number of paths, and of listed cables, that one source stores."""
     by_source = state.known.reshape(len(state.listed), -1)
     return {"paths": int(by_source.sum(axis=1).max()), "cables": int(state.listed.max())}

@@ -14,7 +14,7 @@ import numpy as np
 from testbed.arrays import BoolArray, IntArray
 from testbed.errors import InputError
 from testbed.interconnect.model_checking.compiled.model_tables import (
-    MOST_SIGNALS,
+    MAX_SIGNALS,
     ModelTables,
     model_tables,
     most_steps,
@@ -77,7 +77,7 @@ class CompiledSearch:
             target_count = LOOK(tables, self.seen, buffer, work, (sure, targets, most_states))
             if buffer.overflow[0]:
                 raise InputError(
-                    f"{model.network.name}: more than {MOST_SIGNALS} recovery signals at once; "
+                    f"{model.network.name}: more than {MAX_SIGNALS} recovery signals at once; "
                     "explore fewer flows or slots"
                 )
             sure_parts.append(sure[: self.looked_at - before].copy())

@@ -14,7 +14,7 @@ from testbed.interconnect.model_checking.transition_system import HERE, NacTrans
 Symmetry = tuple[tuple[int, ...], list[int], list[int]]
 
 # All orders of the routers are tried. In networks with more routers than this, only the identity.
-MOST_ROUTERS = 6
+MAX_ROUTERS = 6
 
 
 def state_images(model: NacTransitionSystem) -> "list[Image]":
@@ -29,7 +29,7 @@ def symmetries(network: SmallNetwork) -> list[Symmetry]:
     """
     identity = tuple(range(network.routers))
     orders = [identity]
-    if network.routers <= MOST_ROUTERS:
+    if network.routers <= MAX_ROUTERS:
         orders = list(itertools.permutations(identity))
     symmetries = []
     for order in orders:

@@ -33,7 +33,7 @@ LAGGING = (
 HERE = 255
 
 # Links are stored in bytes, next to NONE and HERE.
-MOST_LINKS = 250
+MAX_LINKS = 250
 
 # Cycles are stored in bytes.
 _MAX_CYCLES = 255
@@ -124,9 +124,9 @@ class NacTransitionSystem:
         self.network = network
         self.rules = rules
         links = len(network.links)
-        if links > MOST_LINKS:
+        if links > MAX_LINKS:
             raise InputError(
-                f"{network.name}: {links} links to explore; give a network of {MOST_LINKS} at most"
+                f"{network.name}: {links} links to explore; give a network of {MAX_LINKS} at most"
             )
         self.links = links
         self.a = rules.input_slots

@@ -48,10 +48,10 @@ BACKLOG = 50
 FAREWELL_S = 1.0
 # Largest number of open pages and of connections. Each takes a descriptor and memory during the
 # run.
-MOST_PAGES = 16
-MOST_CONNECTIONS = 64
+MAX_PAGES = 16
+MAX_CONNECTIONS = 64
 # Largest number of connections from other users of this machine, so that they cannot take all.
-MOST_FOREIGN = 16
+MAX_FOREIGN = 16
 # Connections that wait to be accepted.
 _QUEUE = 128
 # Longest time without a request on a connection, and without a page reading its updates.
@@ -122,8 +122,8 @@ class LiveServer:
                 continue
             foreign = is_foreign_user(sock)
             self._foreign = {each for each in self._foreign if each.transport is not None}
-            full = len(runner.server.connections) >= MOST_CONNECTIONS
-            if full or (foreign and len(self._foreign) >= MOST_FOREIGN):
+            full = len(runner.server.connections) >= MAX_CONNECTIONS
+            if full or (foreign and len(self._foreign) >= MAX_FOREIGN):
                 sock.close()
                 continue
             handler = runner.server()
@@ -276,7 +276,7 @@ class LiveServer:
         return web.Response(status=204, headers=HEADERS)
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
-        if len(self._pages) >= MOST_PAGES:
+        if len(self._pages) >= MAX_PAGES:
             return web.Response(
                 status=503,
                 text="Too many pages of this run are open; close one.\n",

@@ -238,7 +238,7 @@ def here(wiring: Wiring, **options: Any) -> Iterator[Here]:
 
 
 @contextmanager
-def occupied_here(net: EmulatedNetwork, controller: ControllerLink) -> Iterator[Here]:
+def use_running_network(net: EmulatedNetwork, controller: ControllerLink) -> Iterator[Here]:
     """Use a network that the caller runs.
 
     Everything that a run starts on the network ends with the block.

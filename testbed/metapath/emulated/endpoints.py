@@ -15,7 +15,7 @@ from itertools import count
 
 import numpy as np
 
-from fec.adapters.raw_sockets import DatagramReceiver, socket_drops, waiting_datagrams
+from fec.adapters.raw_sockets import DatagramReceiver, read_waiting_datagrams, socket_drops
 from fec.redundancy.labels import StratifiedLabels
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.metapath.labelled_paths import LabelledPathPair, dead_link_of, path_label
@@ -251,7 +251,7 @@ def _prepare_source(
                 for data in reported.receive():
                     steering.on_report(data, time.monotonic() - start_s)
             if notices in ready:
-                for data in waiting_datagrams(notices):
+                for data in read_waiting_datagrams(notices):
                     steering.on_notice(data, time.monotonic() - start_s)
         rows = np.array(log, dtype=np.float64).reshape(-1, 4)
         sent = SentDatagrams(

@@ -3,7 +3,7 @@
 Keys that a schema does not define are refused.
 """
 
-from testbed.model.json_values import located
+from testbed.model.json_values import prefix_errors
 from topologies.files.schemas import network_schema, read_schema, refuse_unknown_keys
 from topologies.text.json_types import JsonObject
 
@@ -36,5 +36,5 @@ def refuse_unknown(document: object, kind: str, where: str) -> None:
     Raises:
         InputError: The first unknown key.
     """
-    with located(where):
+    with prefix_errors(where):
         refuse_unknown_keys(document, schema_of(kind))

@@ -35,7 +35,7 @@ MAX_OUTSIDE_LABELS = 120
 # With more loaded links, no load is written beside its link.
 MAX_WORDS = 40
 # Smallest font, in points, in which a name is written inside the mark of its node.
-LEAST_FONT = 3.6
+MIN_FONT = 3.6
 # Width and height.
 Size = tuple[float, float]
 # Left, bottom, right and top.
@@ -128,7 +128,7 @@ def picture(network: Network, picture_format: str, marks: Marks = Marks()) -> by
 
 
 def network_figure(
-    network: Network, marks: Marks = Marks(), *, titled: bool = True, least_font: float = LEAST_FONT
+    network: Network, marks: Marks = Marks(), *, titled: bool = True, least_font: float = MIN_FONT
 ) -> Figure:
     """Return the drawing as a matplotlib figure.
 
@@ -163,7 +163,7 @@ def draw_on(
     places: Mapping[str, Point],
     marks: Marks,
     size: Size,
-    least_font: float = LEAST_FONT,
+    least_font: float = MIN_FONT,
 ) -> None:
     """Draw the network on existing axes.
 
@@ -513,7 +513,7 @@ def _write_labels(
     for node in network.nodes:
         is_switch = node.kind == "switch"
         is_end = node.id in ends
-        outside = (is_end or not crowded) and (is_switch or least_font > LEAST_FONT)
+        outside = (is_end or not crowded) and (is_switch or least_font > MIN_FONT)
         point = places[node.id]
         side = sides[node.kind]
         inside_font = min(9.0, side * 0.62, side * 0.95 / (0.62 * len(node.id)))

@@ -11,7 +11,7 @@ from topologies import Network
 
 # Largest number of variables of the linear programme (sources times links), which then takes about
 # ten seconds.
-MOST_VARIABLES = 25_000
+MAX_VARIABLES = 25_000
 
 
 def flow_bound(network: Network, pairs: Sequence[tuple[str, str]], load: float) -> float:
@@ -43,7 +43,7 @@ def flow_bound(network: Network, pairs: Sequence[tuple[str, str]], load: float) 
     bound = max([0.0, *_host_bounds(network, pairs, unit)])
     bound = max(bound, *_core_bounds(network, demands, unit))
     variables = len(sources) * len(network.links)
-    if demands and bound < load * (1 - 1e-9) and variables <= MOST_VARIABLES:
+    if demands and bound < load * (1 - 1e-9) and variables <= MAX_VARIABLES:
         matrix = given_matrix(network, "pattern", rates)
         prices = optimal_demands(matrix).prices
         if prices is not None:

@@ -35,7 +35,7 @@ FORMS = (
 REPETITA_BPS = 1000.0
 
 # Largest rate, as for rates on the command line (``testbed.model.options.kinds``).
-MOST_BPS = 1e15
+MAX_BPS = 1e15
 
 # Source, sink, rate, and the position in the file that messages name.
 Entry = tuple[str, str, object, str]
@@ -451,7 +451,7 @@ def _rates_by_pair(entries: Sequence[Entry], where: str, factor: float = 1.0) ->
     rates: dict[Pair, float] = {}
     for source, sink, rate, position in entries:
         value = _rate_bps(rate, factor)
-        if not 0 <= value <= MOST_BPS:
+        if not 0 <= value <= MAX_BPS:
             raise InputError(
                 f"{where}, {position}: {str(rate)[:40]!r} is not a rate in bits a second, 0 to "
                 f"1e15; {FORMS}"

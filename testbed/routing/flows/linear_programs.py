@@ -37,7 +37,7 @@ FAR_FROM_ESTIMATE = 100.0
 SMALLEST_STEP = 1e-6
 
 # Price that each link has at least, relative to the sum of all prices.
-LEAST_PRICE = 1e-8
+MIN_PRICE = 1e-8
 
 # The solver ignores a link if a complete flow is more than this times the link's capacity.
 TOO_SMALL = 1e9
@@ -187,7 +187,7 @@ def scaled_prices(prices: FloatArray, capacity: FloatArray) -> FloatArray:
     price on every link, paths over such links are not free. This lowers the bound by no more than
     the small price.
     """
-    return np.asarray((prices + LEAST_PRICE * prices.sum()) / capacity)
+    return np.asarray((prices + MIN_PRICE * prices.sum()) / capacity)
 
 
 def solve_scaled_lp(

@@ -32,7 +32,7 @@ ROUNDS = 40
 TRIES = 8
 
 # Traffics with more transfers are scheduled without the programme, by filling frames greedily.
-MOST_TRANSFERS = 3000
+MAX_TRANSFERS = 3000
 
 # A frame is used only if at least this part of its transfers has not been sent yet.
 _MIN_UNSENT_PART = 0.6
@@ -59,7 +59,7 @@ def flow_frames(
     end_s = None if now is None else now() + time_limit_s / 2
     frames = _greedy_cover(paths, rng)
     detail = "no programme: too many transfers"
-    if len(paths) <= MOST_TRANSFERS:
+    if len(paths) <= MAX_TRANSFERS:
         durations: FloatArray = np.ones(len(frames))
         total_duration = float(len(frames))
         rounds = 0

@@ -22,8 +22,8 @@ from fec.adapters.raw_sockets import (
     DatagramReceiver,
     Messages,
     RowReceiver,
+    read_waiting_datagrams,
     socket_drops,
-    waiting_datagrams,
 )
 from fec.protocol.batches import BatchReceiver, BatchSender
 from fec.protocol.compiled.receiver import CompiledReceiver
@@ -283,7 +283,7 @@ class Arrivals:
 
         It is infinite if no datagram can wait in the socket.
         """
-        return float(self._datagrams.until_s - clocks_apart_s() - start_s)
+        return float(self._datagrams.until_s - clock_difference_s() - start_s)
 
     def waiting(self, start_s: float) -> list[tuple[float, bytes]]:
         """Read datagrams that wait in the socket.
@@ -298,7 +298,7 @@ class Arrivals:
         datagrams = self._datagrams.receive()
         if not datagrams:
             return []
-        offset_s = clocks_apart_s()
+        offset_s = clock_difference_s()
         now_s = time.monotonic() - start_s
         times_s = []
         for wall_s in self._datagrams.arrival_times_s(len(datagrams)):
@@ -329,7 +329,7 @@ class RowArrivals(Arrivals):
         """
         count = self._datagrams.receive()
         if count:
-            offset_s = clocks_apart_s() + start_s
+            offset_s = clock_difference_s() + start_s
             now_s = time.monotonic() - start_s
             times_s = self._receiver.times[:count]
             # If the wall clock was set meanwhile, a datagram seems to arrive in the future.
@@ -338,7 +338,7 @@ class RowArrivals(Arrivals):
         return int(count)
 
 
-def clocks_apart_s() -> float:
+def clock_difference_s() -> float:
     """Return the wall clock minus the monotonic clock.
 
     The clocks are read again, three times at most, if the process was interrupted in between.
@@ -391,6 +391,6 @@ def discard_until(start_s: float, sock: socket.socket) -> None:
     """
     while (remaining_s := start_s - _DISCARD_MARGIN_S - time.monotonic()) > 0:
         if select.select((sock,), (), (), remaining_s)[0]:
-            for _ in waiting_datagrams(sock):
+            for _ in read_waiting_datagrams(sock):
                 pass
     time.sleep(max(0.0, start_s - time.monotonic()))

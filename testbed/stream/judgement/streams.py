@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 
 from fec.redundancy.label_layout import label_layout
 from testbed.judgement.documents import document_head
-from testbed.model.json_values import json_ready, located
+from testbed.model.json_values import json_ready, prefix_errors
 from testbed.model.machine.load import as_figures
 from testbed.model.run_records import (
     FaultOutcome,
@@ -265,7 +265,7 @@ class StreamsJudgement(Judgement):
         return group_sessions(self.records)
 
 
-@located("the stream's measurements cannot be those of its plan", kinds=IMPOSSIBLE)
+@prefix_errors("the stream's measurements cannot be those of its plan", kinds=IMPOSSIBLE)
 def judge_stream(plan: StreamPlan, run: StreamMeasurements) -> StreamJudgement:
     """Return the judgement of a run of the plan."""
     facts = Analysis(plan, run)

@@ -29,7 +29,7 @@ FAULT_GUARD_S = 0.02
 MAX_QUEUEING_S = MAX_LATE_S
 _OF_LATENESS = f" (99 of 100; limit {MAX_QUEUEING_S * 1000:g} ms)"
 # Minimum share of the planned blocks that must be sent in a valid run.
-LEAST_OF_PLAN = 0.75
+MIN_SHARE_OF_PLAN = 0.75
 
 
 def invalid_reason(facts: Analysis) -> str | None:
@@ -137,6 +137,6 @@ def _stopped_early(facts: Analysis) -> str | None:
     stream = facts.plan.stream
     blocks = len(facts.run.blocks.block)
     planned = int((facts.plan.duration_s - stream.playback_s) / stream.block_s)
-    if blocks >= LEAST_OF_PLAN * planned or facts.plan.changes:
+    if blocks >= MIN_SHARE_OF_PLAN * planned or facts.plan.changes:
         return None
     return f"{blocks} of {planned} blocks were sent"

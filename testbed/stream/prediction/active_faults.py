@@ -18,7 +18,7 @@ import numpy as np
 from fec import fec_block_size
 from fec.redundancy.block_size import block_size_of_order
 from fec.redundancy.candidates import CandidateTable, FailureCandidate
-from fec.redundancy.labels import joined_intervals
+from fec.redundancy.labels import merge_intervals
 from testbed.faults.fault import ChangeTimes, Fault, FaultTimes, overlapping
 from testbed.model.label_split import LABELS, Interval, LabelSplit
 from testbed.stream.measurements import FloatArray
@@ -122,7 +122,7 @@ def lost_intervals(split: LabelSplit, broken: Broken) -> tuple[Interval, ...]:
     ()
     """
     losses = zip(split.paths, path_losses(split, broken), strict=True)
-    return joined_intervals((path.start, path.stop) for path, loss in losses if loss > 0)
+    return merge_intervals((path.start, path.stop) for path, loss in losses if loss > 0)
 
 
 def _failed(links: Iterable[int]) -> Broken:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fec.redundancy.labels import joined_intervals
+from fec.redundancy.labels import merge_intervals
 from testbed.faults.fault import PoissonFaults, cables_of
 from testbed.model.label_split import LABELS
 from testbed.stream.measurements import BoolArray, FloatArray
@@ -104,7 +104,7 @@ class StateCosts:
         key = kind.tobytes()
         if key not in self._sizes:
             lost = zip(self._paths, np.unpackbits(kind), strict=False)
-            intervals = joined_intervals((path.start, path.stop) for path, gone in lost if gone)
+            intervals = merge_intervals((path.start, path.stop) for path, gone in lost if gone)
             size = self._size_of(intervals) if intervals else self.base
             if size is None or size > self._largest:
                 self._sizes[key] = math.nan

@@ -2,7 +2,7 @@
 
 from functools import cached_property
 
-from fec.protocol.path_deadlines import JITTER, LEAST_S
+from fec.protocol.path_deadlines import JITTER, MIN_S
 from testbed.faults.fault import Fault
 from testbed.model.label_split import LABELS
 from testbed.stream.plan import StreamPlan
@@ -85,7 +85,7 @@ class StreamTheory:
         The sender does so when a packet that was sent this much later has arrived, whatever paths
         the two packets take.
         """
-        return path_spread_s(self.plan) + 2 * JITTER * self.longest_path_s + LEAST_S
+        return path_spread_s(self.plan) + 2 * JITTER * self.longest_path_s + MIN_S
 
     @cached_property
     def allowed_reaction_s(self) -> float:

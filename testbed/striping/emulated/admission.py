@@ -18,7 +18,7 @@ from testbed.bulk.coordinator import BulkCoordinator
 from testbed.bulk.emulated.switchboard import CircuitDriver, CircuitSwitchboard
 from testbed.bulk.plan import BulkPlan, Pair
 from testbed.errors import TestbedError
-from testbed.striping.placement import file_host
+from testbed.striping.placement import encoded_node_name
 
 # The bytes that are read at once from the pipe that wakes the thread.
 _PIPE_BYTES = 4096
@@ -184,7 +184,7 @@ class ClientTurns:
         self._admission = admission
         self._source = source
         self._flush = flush
-        self._sinks = {file_host(sink): sink for sink in sinks}
+        self._sinks = {encoded_node_name(sink): sink for sink in sinks}
         self._position_of = {host: position for position, host in enumerate(self._sinks)}
 
     def order(self, hosts: Sequence[str], direction: str) -> list[list[str]]:

@@ -29,7 +29,7 @@ from testbed.striping.measurements import (
     StripingMeasurements,
 )
 from testbed.striping.oracle import file_content, verified_subfiles, write_subfiles
-from testbed.striping.placement import file_host
+from testbed.striping.placement import encoded_node_name
 from testbed.striping.plan import StripingPlan
 from testbed.striping.prediction import predict
 
@@ -57,7 +57,9 @@ def run_over_loopback(plan: StripingPlan, root: Path) -> StripingMeasurements:
         raise InputError(
             "the simulated fabric cannot time this run; use --optimise and more than one host"
         )
-    sockets = {file_host(node): open_listening_socket("127.0.0.1", 0) for node in plan.placement.io}
+    sockets = {
+        encoded_node_name(node): open_listening_socket("127.0.0.1", 0) for node in plan.placement.io
+    }
     listener = Listener([(sock, root / host) for host, sock in sockets.items()], own_user=True)
     thread = threading.Thread(target=listener.serve_forever, daemon=True)
     addresses = {host: ("127.0.0.1", sock.getsockname()[1]) for host, sock in sockets.items()}

@@ -42,7 +42,7 @@ from testbed.striping.emulated.clients import (
 )
 from testbed.striping.measurements import TIMEOUT_S, Direction, OperationRecord
 from testbed.striping.oracle import Bytes, file_content, verified_subfiles, write_subfiles
-from testbed.striping.placement import file_host
+from testbed.striping.placement import encoded_node_name
 from testbed.striping.plan import StripingPlan
 
 # TCP port of every listener.
@@ -102,7 +102,7 @@ class ListenerProcess(AgentProcess):
         """
         self.killed = False
         sockets = NodeSockets.of(net, nodes)
-        folders = {node: root / file_host(node) for node in nodes}
+        folders = {node: root / encoded_node_name(node) for node in nodes}
         serve = partial(_serve, sockets, folders, key, coordinated, patience_s)
         super().__init__("listener", nodes, serve)
         self.receive(_READY_S)
@@ -272,7 +272,7 @@ def start_listeners(machine: MachineState, share: Share) -> None:
         folder = tempfile.TemporaryDirectory(prefix=SUBFILES, dir=require_sandbox() / "tmp")
         root = Path(built.enter_context(folder))
         for node in share.io:
-            (root / file_host(node)).mkdir()
+            (root / encoded_node_name(node)).mkdir()
     objects = _MachineObjects(share, network_of(machine), root)
     machine.objects["striping"] = objects
     built.callback(objects.close_listeners)
@@ -312,7 +312,8 @@ def start_clients(machine: MachineState, group_address: str) -> None:
         return client_socket(net, plan, net.wiring.host_at(node).name)
 
     addresses = {
-        file_host(node): (net.wiring.host_at(node).ip, LISTENER_PORT) for node in plan.placement.io
+        encoded_node_name(node): (net.wiring.host_at(node).ip, LISTENER_PORT)
+        for node in plan.placement.io
     }
     reach = Reach(
         addresses=addresses, timeout_s=patience_s(plan), open_socket=open_socket, key=share.key
@@ -326,7 +327,7 @@ def start_clients(machine: MachineState, group_address: str) -> None:
         raise opening_error(error) from None
     if share.root is not None:
         for node in share.io:
-            (share.root / file_host(node) / "rehearsal").unlink(missing_ok=True)
+            (share.root / encoded_node_name(node) / "rehearsal").unlink(missing_ok=True)
 
 
 def operate_clients(

@@ -90,7 +90,7 @@ def mpi_job(
         names = launcher.with_name("names")
         lines = [f"{rank.ip} {rank.host}\n" for rank in ranks]
         names.write_text("127.0.0.1 localhost\n" + "".join(lines))
-        argv = mpiexec_words(mpiexec, launcher, ranks, command, prefixed=prefixed)
+        argv = mpiexec_argv(mpiexec, launcher, ranks, command, prefixed=prefixed)
         with net.run_in_host(
             ranks[0].host,
             ["unshare", "-m", "sh", "-c", _WITH_HOSTS_FILE, "mpiexec", str(names), *argv],
@@ -118,7 +118,7 @@ def _end(process: subprocess.Popen[str]) -> None:
         process.kill()
 
 
-def mpiexec_words(
+def mpiexec_argv(
     mpiexec: Path, launcher: Path, ranks: Sequence[Place], command: Sequence[str], *, prefixed: bool
 ) -> list[str]:
     """Return the command line of mpiexec.

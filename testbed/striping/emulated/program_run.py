@@ -37,7 +37,7 @@ from testbed.machines.rpc import MachineState
 from testbed.model.wiring import Wiring, wire
 from testbed.openflow.rules import FlowRule, HostRoute
 from testbed.striping.emulated.machine_ends import LISTENER_PORT, ListenerProcess
-from testbed.striping.placement import Placement, file_host
+from testbed.striping.placement import Placement, encoded_node_name
 from topologies import Json
 
 # The time limit of a connection to the coordinator of the group.
@@ -122,14 +122,14 @@ def make_directories(root: Path, placement: Placement) -> None:
     """
     try:
         for node in placement.io:
-            (root / file_host(node)).mkdir(parents=True, exist_ok=True)
+            (root / encoded_node_name(node)).mkdir(parents=True, exist_ok=True)
         for alias, node in placement.aliases.items():
             link = root / alias
             if link.is_symlink() or not link.exists():
                 link.unlink(missing_ok=True)
                 # Another machine of the run may have made the link meanwhile.
                 with contextlib.suppress(FileExistsError):
-                    link.symlink_to(file_host(node))
+                    link.symlink_to(encoded_node_name(node))
     except OSError as error:
         raise InputError(
             f"--subfile-dir {root}: {error.strerror}; choose a directory that can be written"
@@ -339,7 +339,7 @@ def places_of(
     """
     listeners = []
     for name, node in placement.names.items():
-        listeners.append(f"{file_host(name)}={wiring.host_at(node).ip}:{LISTENER_PORT}")
+        listeners.append(f"{encoded_node_name(name)}={wiring.host_at(node).ip}:{LISTENER_PORT}")
     places = []
     for rank, (node, environment) in enumerate(zip(placement.compute, environments, strict=True)):
         variables = {

@@ -18,7 +18,7 @@ from testbed.tunnel.plan import EndLog, TunnelPlan
 
 # Limit on the tunnels of one network, one after another or at once: each has its own UDP port,
 # device name and addresses.
-MOST_TUNNELS = 255
+MAX_TUNNELS = 255
 # Time between the command to start and the start of both ends.
 _LEAD_S = 0.1
 # A function that installs rules for the duration of a context.
@@ -101,9 +101,9 @@ def running_tunnel(
     Raises:
         InputError: The network has no addresses left for another tunnel.
     """
-    if number > MOST_TUNNELS:
+    if number > MAX_TUNNELS:
         raise InputError(
-            f"tunnel {number} of one network: it has addresses for {MOST_TUNNELS}; "
+            f"tunnel {number} of one network: it has addresses for {MAX_TUNNELS}; "
             "begin another session"
         )
     # Report a missing permission before anything is installed.

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fec.code.reed_solomon import ReedSolomonCode
 from fec.protocol import batches
-from fec.protocol.batches import LABEL_BEFORE, MOST_SENT, BatchSender
+from fec.protocol.batches import LABEL_BEFORE, MAX_SENT, BatchSender
 from fec.protocol.receiver import StreamReceiver
 from fec.protocol.receiver_types import ReceiverParameters
 from fec.protocol.sender import OutgoingPacket, SenderParameters, StreamSender
@@ -180,7 +180,7 @@ def test_rows_are_frames_with_the_label_in_their_udp_header(late_s: float) -> No
         lambda i: b"x" * (i % 7),
     )
     sender = BatchSender(parameters, *arguments, headers=headers)
-    expected = StreamSender(parameters, *arguments).packets_due(late_s, MOST_SENT)
+    expected = StreamSender(parameters, *arguments).packets_due(late_s, MAX_SENT)
     assert sender.fill(late_s) == len(expected)
     for row, (due_s, block, symbol, label, size) in zip(
         sender.rows, sender.log[:3].tolist(), strict=False
@@ -203,7 +203,7 @@ def test_a_batch_holds_no_more_packets_than_rows() -> None:
         made += packets
         counts.append(len(packets))
     assert made == expected
-    assert max(counts) <= MOST_SENT and len(counts) < 1.1 * len(expected) / MOST_SENT + 2
+    assert max(counts) <= MAX_SENT and len(counts) < 1.1 * len(expected) / MAX_SENT + 2
 
 
 def test_late_parity_in_vain_makes_no_packet() -> None:

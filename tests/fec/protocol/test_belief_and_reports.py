@@ -231,7 +231,7 @@ def test_paths_are_numbered_from_nothing_modulo_two_to_the_sixteenth_and_counted
 
 def sender(size: int = 4000) -> LargeBlockSender:
     parameters = LargeBlockParameters(
-        symbol_bytes=64, block_symbols=8, arrival_pps=100.0, most_pps=400.0
+        symbol_bytes=64, block_symbols=8, arrival_pps=100.0, max_pps=400.0
     )
     return LargeBlockSender(bytes(size), parameters, ReedSolomonBlocks(), lambda index: index)
 

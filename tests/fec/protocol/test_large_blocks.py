@@ -34,7 +34,7 @@ def transfer(
     limit_s: float = 60.0,
 ) -> tuple[LargeBlockSender, LargeBlockReceiver, float]:
     parameters = LargeBlockParameters(
-        symbol_bytes=64, block_symbols=symbols, arrival_pps=1000, most_pps=10_000
+        symbol_bytes=64, block_symbols=symbols, arrival_pps=1000, max_pps=10_000
     )
     sender = LargeBlockSender(data, parameters, CODES[code], lambda n: n * 40503 & 0xFFFF)
     receiver = LargeBlockReceiver(1, CODES[code])
@@ -116,9 +116,9 @@ def test_values_that_cannot_be_used_are_refused() -> None:
 def test_a_sender_does_not_answer_the_losses_of_its_own_congestion() -> None:
     """After a second in which three quarters are lost it sends at its highest rate; a link of little more than the rate
     asked for drops the rest."""
-    asked_pps, link_pps, most_pps = 400.0, 420.0, 1600.0
+    asked_pps, link_pps, max_pps = 400.0, 420.0, 1600.0
     parameters = LargeBlockParameters(
-        symbol_bytes=8, block_symbols=200, arrival_pps=asked_pps, most_pps=most_pps
+        symbol_bytes=8, block_symbols=200, arrival_pps=asked_pps, max_pps=max_pps
     )
     sender = LargeBlockSender(bytes(200_000), parameters, ReedSolomonBlocks(), lambda index: index)
     received, carried, newest_us, highest = 0, 0.0, 0, 0.0
@@ -142,7 +142,7 @@ def test_a_sender_does_not_answer_the_losses_of_its_own_congestion() -> None:
 
 def test_a_sender_that_was_kept_waiting_bursts_for_50_ms_and_tells_what_it_skipped() -> None:
     parameters = LargeBlockParameters(
-        symbol_bytes=8, block_symbols=200, arrival_pps=1000, most_pps=1000
+        symbol_bytes=8, block_symbols=200, arrival_pps=1000, max_pps=1000
     )
     sender = LargeBlockSender(bytes(200_000), parameters, ReedSolomonBlocks(), lambda index: index)
     sender.packets_due(0.0)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from fec.protocol.path_deadlines import (
     _MAX_WAITING,
     JITTER,
-    LEAST_S,
+    MIN_S,
     WINDOW_S,
     Arrived,
     PathDeadlines,
@@ -85,7 +85,7 @@ class OneByOne:
             late_s = (
                 path.lateness_s(now_s) if now_s >= self._first_s + self._unknown_s else math.inf
             )
-            until_s = self._heard_s - path.due_s(0.0) - LEAST_S - min(late_s, self._most_s)
+            until_s = self._heard_s - path.due_s(0.0) - MIN_S - min(late_s, self._most_s)
             waiting = path.waiting
             while waiting and waiting[0][0] <= until_s:
                 found.append(packet := waiting.popleft())

@@ -11,7 +11,7 @@ import pytest
 
 from testbed.bulk.workload import bulk_plan
 from testbed.cli import main
-from testbed.commands.network.exec import known_host
+from testbed.commands.network.exec import resolve_host
 from testbed.download.workload import download_plan
 from testbed.errors import InputError
 from testbed.faults.reading import read_faults
@@ -215,4 +215,4 @@ def test_a_host_of_a_network_that_is_up(text: str, host: str) -> None:
         "hosts": [{"name": "h 1"}],
         "switches": [{"name": "s1"}, {"name": " s1"}],
     }
-    assert known_host(text, described) == host
+    assert resolve_host(text, described) == host

@@ -93,9 +93,9 @@ def summed(tmp_path: Path) -> Summed:
         parser = OneLineParser(prog="testbed")
         add_parser(parser.add_subparsers(parser_class=OneLineParser), "sum", workload)
         args = parser.parse_args(["sum", *words, "--results", str(tmp_path)])
-        from testbed.commands.arguments import refuse_meaningless
+        from testbed.commands.arguments import refuse_options_without_effect
 
-        refuse_meaningless(args)
+        refuse_options_without_effect(args)
         return int(args.run(args))
 
     return run

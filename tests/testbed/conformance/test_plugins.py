@@ -112,7 +112,7 @@ def test_wrong_scheduler_fails_its_suite(scheduler: Any, says: str) -> None:
 class Repeating:
     """No code at all: symbol n is source symbol n mod K."""
 
-    name, most_symbols, excess = "repeating", 1000, 0
+    name, max_symbols, excess = "repeating", 1000, 0
 
     def encoder(self, data: bytes, symbol_bytes: int) -> Any:
         symbols = [data[at : at + symbol_bytes] for at in range(0, len(data), symbol_bytes)]

@@ -301,7 +301,7 @@ def test_a_highest_rate_fills_the_last_mile_and_no_more() -> None:
     calm = replace(plan, faults=())
     arriving = p.arrival_pps / FILL
     assert alternatives(calm).always_highest_sent == pytest.approx(
-        p.most_pps * (need / arriving + round_s)
+        p.max_pps * (need / arriving + round_s)
     )
     never = replace(plan, faults=(Fault(link=plan.last_link, direction="forward"),))
     assert predict(never).seconds == alternatives(never).constant_rate_s == float("inf")

@@ -12,7 +12,7 @@ import pytest
 
 from testbed.errors import InputError
 from testbed.interconnect.engine_inputs import Recording, build_inputs
-from testbed.interconnect.model_checking.compiled.model_tables import MOST_SIGNALS
+from testbed.interconnect.model_checking.compiled.model_tables import MAX_SIGNALS
 from testbed.interconnect.model_checking.compiled.state_access import add_signal, drop_signal
 from testbed.interconnect.model_checking.exploration import CompiledSearch, explore
 from testbed.interconnect.model_checking.small_networks import (
@@ -264,7 +264,7 @@ def test_compiled_steps_lead_from_the_same_states_to_the_same_and_are_as_sure() 
 
 def test_signals_are_kept_in_order_and_too_many_are_told() -> None:
     """The rival: the ninth signal of a row would be left out, and with it all that could follow from it."""
-    tables, row = SimpleNamespace(signals_at=3), np.zeros(3 + 2 * MOST_SIGNALS + 5, np.uint8)
+    tables, row = SimpleNamespace(signals_at=3), np.zeros(3 + 2 * MAX_SIGNALS + 5, np.uint8)
     for number, place in ((5, 1), (2, 7), (5, 1), (0, 3), (2, 6), (9, 1), (1, 1), (3, 2)):
         assert add_signal(tables, row, number, place)
     assert row[3:19].tolist() == [0, 3, 1, 1, 2, 6, 2, 7, 3, 2, 5, 1, 5, 1, 9, 1]

@@ -294,8 +294,8 @@ def test_a_page_that_does_not_read_loses_its_place(monkeypatch: pytest.MonkeyPat
 
 
 def test_pages_and_connections_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "MOST_PAGES", 3)
-    monkeypatch.setattr(server, "MOST_CONNECTIONS", 6)
+    monkeypatch.setattr(server, "MAX_PAGES", 3)
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 6)
 
     async def act(live: server.LiveServer, address: str) -> None:
         with ExitStack() as stack:
@@ -318,7 +318,7 @@ def test_pages_and_connections_are_counted(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_connections_that_come_together_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "MOST_CONNECTIONS", 6)
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 6)
 
     async def act(live: server.LiveServer, address: str) -> None:
         with ExitStack() as stack:
@@ -332,12 +332,12 @@ def test_connections_that_come_together_are_counted(monkeypatch: pytest.MonkeyPa
 
 
 def test_other_users_leave_room_for_the_owner(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "MOST_FOREIGN", 3)
+    monkeypatch.setattr(server, "MAX_FOREIGN", 3)
     monkeypatch.setattr(server, "is_foreign_user", lambda _: True)
 
     async def act(live: server.LiveServer, address: str) -> None:
         with ExitStack() as stack:
-            for _ in range(server.MOST_CONNECTIONS):
+            for _ in range(server.MAX_CONNECTIONS):
                 stack.enter_context(_waits(address, b""))
             await _until(lambda: len(live._silent) >= 3)
             await asyncio.sleep(0.1)

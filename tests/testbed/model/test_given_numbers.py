@@ -16,14 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import testbed
-from testbed.model.wiring import MOST_PORT, Wiring, wire
+from testbed.model.wiring import MAX_PORT, Wiring, wire
 from tests.helpers.stream_plans import planned
 from topologies.errors import TopologyError
 from topologies.files.foreign import NetworkNote
 from topologies.files.node_link import parse_document, parse_json, write_document
 from topologies.network import Link, Network, Node
 
-PORTS = st.one_of(st.none(), st.integers(1, MOST_PORT))
+PORTS = st.one_of(st.none(), st.integers(1, MAX_PORT))
 
 
 def free_of(taken: set[int]) -> st.SearchStrategy[int | None]:
@@ -83,7 +83,7 @@ def test_numbers_that_are_given_are_kept_and_all_are_unlike(network: Network) ->
     lowest = {host.name: 0 for host in wiring.hosts} | {
         switch.name: 1 for switch in wiring.switches
     }
-    assert all(lowest[name] <= port <= MOST_PORT for name, port in ends(wiring))
+    assert all(lowest[name] <= port <= MAX_PORT for name, port in ends(wiring))
     dpids = [switch.dpid for switch in wiring.switches]
     assert len(set(dpids)) == len(dpids)
     assert all(node.dpid in (None, wiring.switch_at(node.id).dpid) for node in network.switches)

@@ -267,7 +267,7 @@ def test_more_than_a_run_writes_is_not_read(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(run_folder, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(run_folder, "MAX_BYTES", 1 << 20)
     place = stream_run(tmp_path)
     (place / "measurements.jsonl").unlink()
     content = b"x" * (2 << 20)
@@ -283,7 +283,7 @@ def test_more_than_a_run_writes_is_not_read(
 def test_a_line_that_no_run_writes_is_not_parsed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compressed_files, "MOST_OF_A_LINE", 1000)
+    monkeypatch.setattr(compressed_files, "MAX_LINE_BYTES", 1000)
     (tmp_path / "points.jsonl").write_text("{}\n[" + "[]," * 1000 + "[]]\n")
     with pytest.raises(InputError, match=r"points\.jsonl:2: a line of 3004 characters"):
         compressed_files.read_lines(tmp_path / "points.jsonl")

@@ -7,7 +7,7 @@ import pytest
 from testbed.cli import main
 from testbed.emulation.sandbox.process_lifetime import confined
 from testbed.errors import CapabilityError
-from testbed.striping.emulated.mpi_launcher import find_mpiexec, mpiexec_words
+from testbed.striping.emulated.mpi_launcher import find_mpiexec, mpiexec_argv
 from testbed.striping.emulated.program_run import Place
 
 
@@ -22,7 +22,7 @@ def test_every_rank_has_its_host_and_its_environment() -> None:
         )
         for i in range(2)
     ]
-    words = mpiexec_words(
+    words = mpiexec_argv(
         Path("/opt/mpiexec"), Path("/tmp/launcher"), ranks, ["python", "a.py"], prefixed=True
     )
     text = " ".join(words)

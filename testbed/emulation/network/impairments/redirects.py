@@ -29,7 +29,7 @@ from topologies.network import LinkId, label_of
 
 # One more relay process is started for this many lanes, if there are processors for it.
 LANES_OF_RELAY = 32
-MOST_RELAYS = 4
+MAX_RELAYS = 4
 
 # The rule comes before the one that drops packets (2). A packet that returns from its detour may
 # still be dropped, but only once.
@@ -143,7 +143,7 @@ class Redirects:
             if key not in self._detour_index:
                 lanes.append(self._lane(key, impaired))
         processors = len(os.sched_getaffinity(0))
-        count = min(MOST_RELAYS, processors, -(-len(lanes) // LANES_OF_RELAY))
+        count = min(MAX_RELAYS, processors, -(-len(lanes) // LANES_OF_RELAY))
         for number in range(count):
             self._relays.append(Relay(lanes[number::count]))
 

@@ -18,7 +18,7 @@ from topologies import lists_by_key
 
 #: Largest number of tunnels of one machine. Each takes two instructions of the guard's program,
 #: and the kernel accepts 4,096.
-MOST_TUNNELS = 1900
+MAX_TUNNELS = 1900
 
 _CLSACT_INGRESS = 0xFFFFFFF2
 
@@ -138,7 +138,7 @@ def guard_steps(
         framed: Whether packets have Ethernet headers; if not, they are bare IP packets.
 
     Raises:
-        CapabilityError: There are more than ``MOST_TUNNELS`` pairs.
+        CapabilityError: There are more than ``MAX_TUNNELS`` pairs.
     """
     ip = _ETHERNET_HEADER_BYTES if framed else 0
     ethertype_offset = _ETHERTYPE_OFFSET if framed else _SKF_AD_PROTOCOL
@@ -167,9 +167,9 @@ def guard_steps(
         (_STORE, 0, 0, 0),
     ]
     pairs = list(allowed)
-    if len(pairs) > MOST_TUNNELS:
+    if len(pairs) > MAX_TUNNELS:
         raise CapabilityError(
-            f"{len(pairs)} crossing cables on one machine, at most {MOST_TUNNELS}; "
+            f"{len(pairs)} crossing cables on one machine, at most {MAX_TUNNELS}; "
             "place nodes so that fewer cross"
         )
     vnis_by_peer = lists_by_key((peer, vni) for vni, peer in pairs)

@@ -45,7 +45,7 @@ _POLL_GROWTH = 1.3
 
 #: Largest number of ports for which one user-space daemon has all bridges. Swiss-T1, the optical
 #: cloud and 115 mobile nodes (972 ports) have one daemon.
-MOST_PORTS = 1100
+MAX_PORTS = 1100
 
 #: Number of ports of each of several daemons. With 1000 switches (9,100 ports), the daemons took
 #: this processor time and memory: 6.5 s and 815 MB with shares of 250 ports, 6.4 s and 621 MB with

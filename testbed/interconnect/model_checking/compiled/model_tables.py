@@ -1,7 +1,7 @@
 """A small network and its rules as arrays, for compiled steps.
 
 These are the fields of ``NacTransitionSystem``. A state is a row of bytes: the byte string of
-``NacTransitionSystem`` with room for ``MOST_SIGNALS`` signals, of which the unused ones are 0. The
+``NacTransitionSystem`` with room for ``MAX_SIGNALS`` signals, of which the unused ones are 0. The
 row of the empty network is all 0.
 """
 
@@ -19,7 +19,7 @@ from testbed.interconnect.model_checking.transition_system import LAGGING, NacTr
 from testbed.interconnect.static_paths import NONE
 
 # Number of recovery signals in transit for which a row has room.
-MOST_SIGNALS = 8
+MAX_SIGNALS = 8
 
 
 class ModelTables(NamedTuple):
@@ -146,7 +146,7 @@ def _dead_links(network: SmallNetwork, links: int) -> BoolArray:
 
 def row_bytes(model: NacTransitionSystem) -> int:
     """Return the size of a row, in bytes: a multiple of eight."""
-    return -(-(model.signals_at + 2 * MOST_SIGNALS) // 8) * 8
+    return -(-(model.signals_at + 2 * MAX_SIGNALS) // 8) * 8
 
 
 def most_steps(model: NacTransitionSystem) -> int:
@@ -156,7 +156,7 @@ def most_steps(model: NacTransitionSystem) -> int:
         len(model.network.flows)
         + 3 * model.links
         + closings
-        + 3 * MOST_SIGNALS
+        + 3 * MAX_SIGNALS
         + len(model.network.cables)
     )
 

@@ -9,7 +9,7 @@ cycle. Numbers of conditions are those of Zarza 2011. Numbers in brackets are ex
 from __future__ import annotations
 
 from testbed.arrays import IntArray
-from testbed.interconnect.model_checking.compiled.model_tables import MOST_SIGNALS, ModelTables
+from testbed.interconnect.model_checking.compiled.model_tables import MAX_SIGNALS, ModelTables
 from testbed.interconnect.model_checking.transition_system import HERE
 from testbed.interconnect.static_paths import NONE
 
@@ -66,7 +66,7 @@ def room(t: ModelTables, s: IntArray, link: int) -> int:
     A slot whose credit travels with a recovery signal counts as occupied.
     """
     taken = occupied(t, s, link, INPUT)
-    for k in range(MOST_SIGNALS):
+    for k in range(MAX_SIGNALS):
         number = int(s[t.signals_at + 2 * k])
         position = int(s[t.signals_at + 2 * k + 1])
         if position == 0:
@@ -249,9 +249,9 @@ def add_signal(t: ModelTables, s: IntArray, number: int, position: int) -> bool:
         False if the row has no room for another signal.
     """
     k = 0
-    while k < MOST_SIGNALS and s[t.signals_at + 2 * k + 1] != 0:
+    while k < MAX_SIGNALS and s[t.signals_at + 2 * k + 1] != 0:
         k += 1
-    if k == MOST_SIGNALS:
+    if k == MAX_SIGNALS:
         return False
     while k > 0:
         at = t.signals_at + 2 * (k - 1)
@@ -267,7 +267,7 @@ def add_signal(t: ModelTables, s: IntArray, number: int, position: int) -> bool:
 
 def drop_signal(t: ModelTables, s: IntArray, k: int) -> None:
     """Remove the k-th recovery signal."""
-    for at in range(t.signals_at + 2 * k, t.signals_at + 2 * MOST_SIGNALS - 2):
+    for at in range(t.signals_at + 2 * k, t.signals_at + 2 * MAX_SIGNALS - 2):
         s[at] = s[at + 2]
-    s[t.signals_at + 2 * MOST_SIGNALS - 2] = 0
-    s[t.signals_at + 2 * MOST_SIGNALS - 1] = 0
+    s[t.signals_at + 2 * MAX_SIGNALS - 2] = 0
+    s[t.signals_at + 2 * MAX_SIGNALS - 1] = 0

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from testbed.arrays import BoolArray, IntArray
 from testbed.interconnect.model_checking.compiled import state_access as access
-from testbed.interconnect.model_checking.compiled.model_tables import MOST_SIGNALS, ModelTables
+from testbed.interconnect.model_checking.compiled.model_tables import MAX_SIGNALS, ModelTables
 from testbed.interconnect.model_checking.transition_system import HERE, NacTransitionSystem
 from testbed.interconnect.static_paths import NONE
 
@@ -70,7 +70,7 @@ def successors(t: ModelTables, s: IntArray, buffer: SuccessorBuffer) -> int:
     if t.nac:
         for link in range(t.links):
             n = closings(t, s, buffer, n, link)
-        for k in range(MOST_SIGNALS):
+        for k in range(MAX_SIGNALS):
             at = t.signals_at + 2 * k
             if s[at + 1] == 0:
                 break

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from testbed.arrays import IntArray
-from testbed.interconnect.model_checking.compiled.model_tables import MOST_SIGNALS, ModelTables
+from testbed.interconnect.model_checking.compiled.model_tables import MAX_SIGNALS, ModelTables
 from testbed.interconnect.model_checking.compiled.state_access import add_signal, copy
 from testbed.interconnect.model_checking.transition_system import HERE
 
@@ -77,7 +77,7 @@ def image_of(t: ModelTables, row: IntArray, k: int, image: IntArray) -> None:
         requested = row[t.image_places[k, i]]
         image[i] = HERE if requested == HERE else t.image_outs[k, requested]
     image[t.down_at] = t.image_masks[k, row[t.down_at]]
-    for i in range(MOST_SIGNALS):
+    for i in range(MAX_SIGNALS):
         at = t.signals_at + 2 * i
         if row[at + 1] == 0:
             break

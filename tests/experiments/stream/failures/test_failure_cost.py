@@ -135,7 +135,7 @@ def test_costs_by_another_law_fail_and_few_failures_cannot_tell(rows: Rows) -> N
 
 def test_states_last_as_long_as_their_failures_and_cost_what_the_law_asks_for() -> None:
     point = failure_cost.law_points(True, 1)[0] | {"failures": 4000}
-    lasts_s, broken = failure_cost.drawn_states(point, *failure_cost.failing_units(point, 5))
+    lasts_s, broken = failure_cost.draw_states(point, *failure_cost.failing_units(point, 5))
     assert float((lasts_s[:, None] * broken).sum()) == pytest.approx(4000 * 10, rel=0.05)
     row = failure_cost.cost_of_states(point)
     assert abs(row["cost"] - row["predicted"]) < 4 * row["spread"] < 0.2 * row["predicted"]

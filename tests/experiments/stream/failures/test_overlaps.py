@@ -32,7 +32,7 @@ def turns_at_most(rows: Rows) -> dict[str, float | None]:
                 for k in (1, full)
             )
         )
-        for name, own in overlaps_by_layer.whole_networks(rows).items()
+        for name, own in overlaps_by_layer.completely_measured_networks(rows).items()
     }
 
 

@@ -97,7 +97,7 @@ def test_a_policy_a_packet_off_fails_on_a_real_run(
     monkeypatch.setattr(
         ror_by_counting, "claimed_sizes", lambda plan, link: [n + more for n in right(plan, link)]
     )
-    monkeypatch.setattr(ror_by_counting, "MOST_LINKS", {"stratified": 1})
+    monkeypatch.setattr(ror_by_counting, "MAX_LINKS", {"stratified": 1})
     monkeypatch.setattr(ror_by_counting, "PACKETS", {"stratified": 4000})
     point = ror_by_counting.points(quick=True, seed=1)[0]
     found = failing([point | ror_by_counting.measure(point)])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from fec.code.reed_solomon import ReedSolomonCode
 from fec.errors import EngineUnavailable
-from fec.protocol.batches import MOST
+from fec.protocol.batches import MAX_RECEIVED
 from fec.protocol.compiled import receiver as receiver_module
 from fec.protocol.compiled.receiver import BatchEvents, CompiledReceiver
 from fec.protocol.receiver import StreamReceiver
@@ -210,11 +210,11 @@ def test_more_symbols_than_a_batch_has_room_for_are_restored() -> None:
         datagrams = usual * (not last) + [
             (at, packet.data) for at, packet in parity if (packet.symbol == 39) is last
         ]
-        for at in range(0, len(datagrams), MOST):
-            batch = datagrams[at : at + MOST]
+        for at in range(0, len(datagrams), MAX_RECEIVED):
+            batch = datagrams[at : at + MAX_RECEIVED]
             expected = [event for came, data in batch for event in plain.receive(data, came)]
             assert same(hand_in(compiled, batch)) == same(expected)
-    assert compiled.counters == plain.counters and compiled.counters["recovered"] > 2 * MOST
+    assert compiled.counters == plain.counters and compiled.counters["recovered"] > 2 * MAX_RECEIVED
 
 
 def test_of_blocks_that_a_forged_symbol_spoilt_nothing_is_kept() -> None:
@@ -269,7 +269,12 @@ def test_tables_of_other_sizes_are_refused() -> None:
         cut = [*tables[:k], table.reshape(-1).view(np.uint8)[:-1].copy(), *tables[k + 1 :]]
         with pytest.raises(ValueError, match="sizes"):
             receive(*cut)
-    for name, value in {"next": -1, "count": MOST + 1, "m": 0, "symbol_bytes": 1000}.items():
+    for name, value in {
+        "next": -1,
+        "count": MAX_RECEIVED + 1,
+        "m": 0,
+        "symbol_bytes": 1000,
+    }.items():
         before = receiver.table[name].item()
         receiver.write(**{name: value})
         with pytest.raises(ValueError, match="sizes"):

@@ -81,7 +81,7 @@ def networks_one_after_the_other() -> list[list[str]]:
 
     found = []
     for most_ports in (1000, 10, 1000):
-        batch.MOST_PORTS, batch.SHARE_PORTS = most_ports, 8
+        batch.MAX_PORTS, batch.SHARE_PORTS = most_ports, 8
         with emulated_network.EmulatedNetwork(wire(load_network("ring:6"))):
             flush_flow_cache()
             found.append(
@@ -112,7 +112,7 @@ def ring_of_shares() -> dict[str, Any]:
     from testbed.model.wiring import wire
     from topologies import load_network
 
-    batch.MOST_PORTS, batch.SHARE_PORTS, links.MOST_HOOKS = 10, 8, 1
+    batch.MAX_PORTS, batch.SHARE_PORTS, links.MAX_HOOKS = 10, 8, 1
     wiring = wire(load_network("ring:6"))
     controller = ControllerLink(0)
     controller.start()
@@ -231,7 +231,7 @@ def too_slow() -> dict[str, Any]:
     from testbed.model.wiring import wire
     from topologies import load_network
 
-    batch.MOST_PORTS, batch.SHARE_PORTS = 10, 8
+    batch.MAX_PORTS, batch.SHARE_PORTS = 10, 8
     switches._BRIDGES_LIMIT_S, switches._OPERATION_LIMIT_S = 0.3, 0.0
     awake = switches.SwitchDaemon.pause
     switches.SwitchDaemon.pause = lambda self, on=True: (

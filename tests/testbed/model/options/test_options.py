@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from testbed.commands.arguments import add_options, read_options, refuse_meaningless
+from testbed.commands.arguments import add_options, read_options, refuse_options_without_effect
 from testbed.commands.parsing import OneLineParser
 from testbed.errors import InputError, UsageError
 from testbed.model.options import kinds
@@ -139,11 +139,11 @@ def test_an_option_without_a_meaning_is_named_as_it_was_written() -> None:
     with pytest.raises(
         InputError, match="--block: it is for --access strided; leave one of the two out"
     ):
-        refuse_meaningless(parsed("ring:4", "--block", "3"))
-    refuse_meaningless(parsed("ring:4", "--block", "3", "--access", "strided"))
+        refuse_options_without_effect(parsed("ring:4", "--block", "3"))
+    refuse_options_without_effect(parsed("ring:4", "--block", "3", "--access", "strided"))
     with pytest.raises(InputError, match="--nac-slack: it is for --quick"):
-        refuse_meaningless(parsed("ring:4", "--nac-slack", "3"))
-    refuse_meaningless(parsed("ring:4", "--nac-slack", "3", "--quick"))
+        refuse_options_without_effect(parsed("ring:4", "--nac-slack", "3"))
+    refuse_options_without_effect(parsed("ring:4", "--nac-slack", "3", "--quick"))
 
 
 def test_help_has_headings_and_defaults() -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from fec.adapters.raw_sockets import DatagramReceiver, FrameSender
 from fec.adapters.scapy_layer import FrameTemplate
-from fec.protocol.batches import MOST
+from fec.protocol.batches import MAX_RECEIVED
 from fec.protocol.loss_report import MAX_REPORT_BYTES
 from fec.protocol.wire import HEADER_BYTES
 from testbed.stream.emulated import ends
@@ -168,13 +168,13 @@ def test_delayed_receiver_reads_timely_packets_before_closing(
     assert [packet.symbol for packet in packets] == list(range(5))
     start_s = time.monotonic()
     source.sendto(packets[0].data, sink.getsockname())
-    for _ in range(MOST - 1):
+    for _ in range(MAX_RECEIVED - 1):
         other.sendto(b"x", sink.getsockname())
     for packet in packets[1:]:
         source.sendto(packet.data, sink.getsockname())
     time.sleep(0.8)
     result = cast(ReceiverResult, receive(start_s))
-    assert result.counters["foreign"] == MOST - 1 and result.socket_drops == 0
+    assert result.counters["foreign"] == MAX_RECEIVED - 1 and result.socket_drops == 0
     assert result.counters["decoded_blocks"] == 1 and "undecodable_blocks" not in result.counters
     assert len(result.log.block) == len({*result.log.symbol.tolist()}) == 5
     assert HEADER_BYTES + plan.stream.symbol_bytes == len(packets[0].data)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from testbed.emulation.network.kernel.tunnels import MOST_TUNNELS, guard_steps
+from testbed.emulation.network.kernel.tunnels import MAX_TUNNELS, guard_steps
 from testbed.errors import CapabilityError
 
 
@@ -108,7 +108,7 @@ def test_a_tunnel_takes_its_own_peers_packets_and_nobody_elses(
 
 
 def test_the_guard_fits_into_a_program_of_the_kernel_or_says_so() -> None:
-    pairs = [(k, f"10.0.0.{k % 60}") for k in range(MOST_TUNNELS)]
+    pairs = [(k, f"10.0.0.{k % 60}") for k in range(MAX_TUNNELS)]
     assert len(guard_steps(20000, pairs)) <= 4096
     with pytest.raises(CapabilityError, match="1901 crossing cables"):
         guard_steps(20000, [*pairs, (5, "10.0.0.1")])

@@ -341,7 +341,7 @@ def with_several_daemons() -> dict[str, Any]:
                 found[f"{place.name} {name}"] = sorted(ports.split())
         return found
 
-    batch.MOST_PORTS, batch.SHARE_PORTS = 4, 4
+    batch.MAX_PORTS, batch.SHARE_PORTS = 4, 4
     net = TestbedMininet(topo=LinearTopo(k=4))
     net.start()
     found = {"lost": net.pingAll(timeout="2"), "before": bridges()}
