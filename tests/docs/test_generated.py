@@ -77,7 +77,7 @@ def test_the_site_has_every_check_of_every_stored_run(generated: ModuleType) -> 
     assert shown.count("\n### ") == len(runs)
 
 
-def test_a_table_has_the_documents_value_ours_the_rival_the_size_and_the_command(
+def test_table_row_names_claim_result_rival_size_and_command(
     generated: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gain = (

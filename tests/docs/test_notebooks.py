@@ -105,7 +105,7 @@ def test_notebook_runs_and_rejects_wrong_answers(notebook: Path, kernel: Any) ->
     assert all(cell.execution_count for cell in cells.cells if cell.cell_type == "code")
 
 
-def test_notebooks_are_lessons_with_open_exercises_and_pictures_and_carry_no_output() -> None:
+def test_notebooks_have_exercises_and_pictures_and_no_output() -> None:
     assert len(NOTEBOOKS) == 7
     for notebook in NOTEBOOKS:
         cells = document(notebook)["cells"]

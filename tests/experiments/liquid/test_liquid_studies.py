@@ -83,7 +83,7 @@ def flat_blocks(row: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("study", STUDIES)
-def test_verdict_holds_on_what_is_measured_but_for_what_contradicts_the_thesis(study: Any) -> None:
+def test_verdict_holds_except_where_measurements_contradict_the_thesis(study: Any) -> None:
     verdict = study.judge(measured(study))
     contradicted = AGAINST_THE_THESIS.get(study, {})
     assert [

@@ -36,7 +36,7 @@ def undecodable(loop: DelayLoop) -> int:
 
 
 @pytest.mark.parametrize("later_s", [0.39, 0.41, 0.6, 2.0])
-def test_a_way_that_grows_for_good_costs_the_late_blocks_and_those_under_way(
+def test_permanent_delay_costs_only_late_blocks_and_those_in_transit(
     later_s: float,
 ) -> None:
     loop = stream(later_s)

@@ -34,7 +34,7 @@ def opened(
         ({"round_trip_s": 0.07, "loss": 0.1, "pps": 1000, "lasts_s": 0.7}, True),
     ],
 )
-def test_it_opens_after_three_intervals_of_a_queue_and_ten_times_what_tcp_would_send(
+def test_congestion_begins_after_three_intervals_of_queue_at_ten_times_tcp(
     case: dict[str, float], opens: bool
 ) -> None:
     assert opened(**case) == opens

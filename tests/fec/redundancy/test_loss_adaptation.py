@@ -193,7 +193,7 @@ def test_where_nothing_is_known_the_loss_is_none_and_may_be_anything(determinist
     assert (estimator.packets, estimator.loss, estimator.margin) == (0, 0.0, 1.0)
 
 
-def test_margin_is_a_packet_in_stratified_order_and_half_a_deviation_at_random() -> None:
+def test_margin_is_one_packet_if_stratified_and_half_a_deviation_at_random() -> None:
     for deterministic, margin in ((True, 0.01), (False, 0.5 * (0.2 * 0.8 / 100) ** 0.5)):
         estimator = LossEstimator(deterministic=deterministic)
         estimator.add([k % 5 == 2 for k in range(100)], times(100))
@@ -208,7 +208,7 @@ def news(lost: list[bool], start_s: float = 0.0) -> list[PacketReport]:
     ]
 
 
-def test_a_hundred_and_twenty_eight_losses_on_end_are_an_outage_and_count_for_nothing() -> None:
+def test_128_losses_in_a_row_are_an_outage_and_do_not_count() -> None:
     for run, outage in ((127, False), (128, True)):
         control = controller()
         control.on_packet_reports(news([False] * 100 + [True] * run), 0.3)

@@ -45,9 +45,7 @@ def shares(tmp_path: Path, path: str) -> list[int]:
     return [(tmp_path / host / path).stat().st_size for host in HOSTS]
 
 
-def test_pandas_writes_and_reads_a_parquet_file_striped_over_four_listeners(
-    places: str, tmp_path: Path
-) -> None:
+def test_pandas_writes_and_reads_parquet_over_four_listeners(places: str, tmp_path: Path) -> None:
     pandas = pytest.importorskip("pandas")
     draw = np.random.default_rng(1)
     table = pandas.DataFrame(
@@ -112,7 +110,7 @@ def test_files_are_written_listed_moved_copied_and_deleted(
     assert all((tmp_path / host / "moved").exists() for host in HOSTS)
 
 
-def test_what_is_missing_or_there_already_is_an_error_of_the_operating_system(
+def test_missing_and_existing_paths_raise_operating_system_errors(
     files: SfioFileSystem,
 ) -> None:
     assert not files.exists("none") and not files.exists("none/deep")
@@ -268,7 +266,7 @@ def test_files_and_folders_may_be_called_by_dots(files: SfioFileSystem) -> None:
     assert files.find("", withdirs=True) == ["kept"]
 
 
-def test_what_fails_while_a_file_is_open_is_an_error_of_the_operating_system(
+def test_failures_of_an_open_file_raise_operating_system_errors(
     tmp_path: Path,
 ) -> None:
     with listener(tmp_path, "p1", limit_bytes=3000) as (_, place):

@@ -34,7 +34,7 @@ def test_a_disk_that_moves_little_at_a_time_moves_all(tmp_path: Path, settings: 
 
 @both
 @pytest.mark.parametrize("place", [0, 2_000_000])
-def test_a_disk_that_fails_in_the_middle_of_a_long_read_is_named_with_the_path(
+def test_disk_failure_within_a_long_read_is_named_with_the_path(
     tmp_path: Path, settings: Settings, place: int
 ) -> None:
     disk = Disk()
@@ -124,7 +124,7 @@ def test_a_disk_that_stands_still_is_waited_for(
 
 
 @both
-def test_a_disk_that_stands_still_in_the_middle_of_a_long_read_spoils_no_answer(
+def test_stalled_disk_within_a_long_read_spoils_no_answer(
     tmp_path: Path, settings: Settings
 ) -> None:
     disk = Disk()

@@ -92,7 +92,7 @@ def at_once(*acts: Callable[[], object]) -> list[object]:
 
 
 @pytest.mark.parametrize("attributes", [True, False])
-def test_a_file_that_was_replaced_over_a_restart_is_stale_and_the_new_one_untouched(
+def test_file_replaced_during_a_restart_is_stale_and_the_new_one_unchanged(
     nodes: Nodes, sessions: list[Session], monkeypatch: pytest.MonkeyPatch, attributes: bool
 ) -> None:
     if not attributes:  # what a file system without them says

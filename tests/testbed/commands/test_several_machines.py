@@ -59,7 +59,7 @@ MEASURED = {
     "command",
     [pytest.param(c, marks=[] if c == "bulk" else [pytest.mark.soak]) for c in sorted(KILLED)],
 )
-def test_a_machine_killed_under_any_command_is_named_with_what_was_measured(
+def test_killed_machine_is_named_by_each_command_with_its_measurements(
     command: str, tmp_path: Path
 ) -> None:
     words = [*TESTBED, *KILLED[command], "--machines", "2", "--results", str(tmp_path)]

@@ -109,7 +109,7 @@ class KeptMachines:
     ("error", "taken_down"),
     [(None, True), (InvalidRunError("lost"), True), (MachineDiedError("died", 0, 1.0), False)],
 )
-def test_a_network_goes_with_its_run_so_that_the_machines_can_build_the_next(
+def test_network_ends_with_its_run_so_that_the_next_can_be_built(
     error: InvalidRunError | None, taken_down: bool
 ) -> None:
     machines, wiring = KeptMachines(), wire(load_network("ring:3"))

@@ -17,7 +17,7 @@ CARRIERS = tuple(
 )
 
 
-def test_each_crossing_cable_is_made_twice_with_one_identifier_and_the_other_address() -> None:
+def test_crossing_cable_is_created_twice_with_one_id_and_swapped_addresses() -> None:
     wiring = wire(load_network("torus:4x4"), ["s0_0"])
     placement = partition(wiring.network, [1, 1, 1])
     parts = plan_parts(wiring, placement, run=7, carriers=CARRIERS)

@@ -214,7 +214,7 @@ def test_loss_on_avoided_cables_fails_overlapping_faults() -> None:
 
 
 @pytest.mark.parametrize(("answered_s", "lost_after_reroute"), [(1.52, 20), (1.75, 0)])
-def test_what_is_lost_to_a_fault_that_is_not_answered_yet_is_not_held_against_another(
+def test_losses_of_an_unanswered_fault_do_not_count_against_another(
     answered_s: float, lost_after_reroute: int
 ) -> None:
     """The third cut, off the path, begins while the source may still send into the second."""

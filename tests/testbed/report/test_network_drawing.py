@@ -50,7 +50,7 @@ def test_a_network_in_parts_without_positions_is_placed_part_beside_part() -> No
     assert max(places[i][0] for i in "abcd") < min(places[i][0] for i in "ef")
 
 
-def test_a_graph_without_positions_is_turned_so_that_the_sink_lies_to_the_right() -> None:
+def test_drawing_without_positions_has_the_sink_on_the_right() -> None:
     links = [{"source": f"s{k}", "target": f"s{k + 1}"} for k in range(9)] + [
         {"source": "h", "target": "s0"}
     ]

@@ -63,7 +63,7 @@ def test_no_link_carries_more_than_it_can(paths: Paths, fraction: float, number:
     assert not run.deadlock and run.duration >= load - 1e-9
 
 
-def test_with_room_for_all_messages_at_once_the_two_switch_example_is_nearly_liquid() -> None:
+def test_two_switch_example_is_nearly_liquid_with_room_for_all_messages() -> None:
     paths = all_to_all(load_network("two-switch")).paths()
     rounds = sending_rounds(paths, "round-robin")
     worm = run_wormhole(paths, rounds, barrier=False).duration

@@ -157,7 +157,7 @@ def test_a_failure_is_answered_on_loaded_links_and_nothing_more(load: float) -> 
 
 
 @pytest.mark.long
-def test_n_stays_near_the_failures_own_where_its_answer_overfills_the_links(
+def test_n_stays_near_the_failure_where_the_answer_overfills_the_links(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     found = streamed(1.0)

@@ -257,7 +257,7 @@ def test_fault_affects_packets_in_transit_over_long_paths(before_s: float, excus
     assert ("no planned fault" not in (invalid or "")) == excused, invalid
 
 
-def test_tcp_alone_is_judged_by_its_rate_in_failures_not_by_packets_of_full_queues(
+def test_tcp_alone_is_judged_by_its_rate_in_failures(
     plan: TrialPlan,
 ) -> None:
     alone = replace(plan, workloads=("tcp",), rivals=("direct", "adaptive"))

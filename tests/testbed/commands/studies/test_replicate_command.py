@@ -141,7 +141,7 @@ def test_killed_in_the_middle_it_goes_on_where_it_was(
     assert "three" in (tmp_path / "kept" / "book" / "chapter_0.html").read_text()
 
 
-def test_invalid_runs_are_repeated_and_counted_and_a_broken_study_stops_no_other(
+def test_replicate_repeats_invalid_runs_and_continues_after_broken_studies(
     tmp_path: Path,
     theirs: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,

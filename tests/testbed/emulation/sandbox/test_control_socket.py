@@ -52,7 +52,7 @@ def test_door_is_listed_while_it_is_open_and_has_no_file(name: str, tmp_path: Pa
         connect(name)
 
 
-def test_a_name_that_nobody_gave_is_taken_by_no_other_process_of_that_number(name: str) -> None:
+def test_unnamed_socket_is_not_taken_by_another_process_of_its_number(name: str) -> None:
     """Containers that share a network have processes of the same numbers."""
     first = f"{name}-{os.getpid()}"
     with listen(first):

@@ -31,7 +31,7 @@ LINE = Network(
 )
 
 
-def test_gravity_is_capacity_out_times_capacity_in_and_leaves_out_who_is_cut_off() -> None:
+def test_gravity_multiplies_capacities_out_and_in_of_connected_nodes() -> None:
     matrix = gravity_matrix(LINE, ["a", "b", "c", "d"])
     rates = dict(zip(matrix.pairs, matrix.rates_bps, strict=True))
     assert rates["a", "b"] / rates["a", "c"] == pytest.approx(6 / 4)

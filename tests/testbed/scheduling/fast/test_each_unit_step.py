@@ -64,7 +64,7 @@ def test_first_fit_takes_the_first_free_frame(paths, frames, more, chance) -> No
 
 @FEW
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3)), max_size=25))
-def test_edges_at_a_vertex_have_different_colours_and_no_more_than_the_degree(edges) -> None:
+def test_edges_at_a_vertex_differ_in_colour_within_the_degree(edges) -> None:
     ends = np.array(edges, dtype=np.int64).reshape(-1, 2)
     degree = max(
         [1, *Counter(ends[:, 0].tolist()).values(), *Counter(ends[:, 1].tolist()).values()]
