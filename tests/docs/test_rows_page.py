@@ -44,7 +44,7 @@ def test_studies_serve_a_claim_or_say_that_they_do_not(
     assert all("not in the documents" in find_experiments()[name].answers for name in idle)
 
 
-def test_what_shows_a_claim_is_there(rows: list[Row]) -> None:
+def test_evidence_of_each_claim_exists(rows: list[Row]) -> None:
     words = {one.command for row in rows for one in row.shown if not one.study}
     paths = [
         text.removeprefix("python -m pytest ")

@@ -43,7 +43,7 @@ def test_directed_file_keeps_directions_and_has_defaults(
 
 @pytest.mark.parametrize("edges", ["links", "edges"])
 @pytest.mark.parametrize("kind", [nx.Graph, nx.DiGraph, nx.MultiGraph, nx.MultiDiGraph])
-def test_what_networkx_writes_is_read(tmp_path: Path, kind: Any, edges: str) -> None:
+def test_networkx_files_are_read(tmp_path: Path, kind: Any, edges: str) -> None:
     graph = kind(name="theirs")
     graph.add_edge(1, 2, capacity_bps=3e6)
     graph.add_edge(2, 3)

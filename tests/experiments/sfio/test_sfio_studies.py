@@ -62,7 +62,7 @@ def rows_of(study: Any) -> Rows:
     return [{**row, "invalid": None} for row in published(study.STUDY.name)]
 
 
-def test_what_has_been_published_is_still_there() -> None:
+def test_published_sfio_studies_still_exist() -> None:
     kept = {
         ablation,
         crossbar,
@@ -455,7 +455,7 @@ def test_prediction_of_a_placement_needs_no_switch() -> None:
     assert 0 < found["predicted_bps"] <= found["liquid_bps"] and 1 < found["liquid_links"] <= 8
 
 
-def test_what_is_written_first_of_the_placements_is_spread_over_the_sizes() -> None:
+def test_first_placements_are_spread_over_the_sizes() -> None:
     first = placed_writes.points(False, 1)[:8]
     assert {point["nodes"] for point in first} == {8, 16, 24, 31} and {
         point["placement"] for point in first

@@ -145,7 +145,7 @@ def test_nothing_is_handed_on_twice_altered_or_late(
 @drawn(80)
 @example([(0.02, 0, 5, False)] * 12, 3)
 @given(offers, st.integers(0, 10**9))
-def test_what_the_code_can_repair_comes_and_in_order(
+def test_repairable_packets_arrive_in_order(
     drawn_offers: list[tuple[float, int, int, bool]], seed: int
 ) -> None:
     chance, lost = random.Random(seed), defaultdict[int, int](int)

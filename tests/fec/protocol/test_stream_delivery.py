@@ -76,7 +76,7 @@ def test_losses_that_leave_m_symbols_per_block_delay_nothing(
     burst_s=st.floats(0, 0.5),
     twice=st.floats(0, 0.5),
 )
-def test_what_was_generated_is_delivered_or_given_up_explicitly(
+def test_generated_packets_are_delivered_or_reported_lost(
     seed: int, loss: float, burst_s: float, twice: float
 ) -> None:
     chance = random.Random(seed)

@@ -139,7 +139,7 @@ def test_blocks_of_which_nothing_came_are_given_up_with_the_others() -> None:
         ("shape", packet(0, 0, source_packets=5)),
     ],
 )
-def test_what_does_not_belong_is_refused_and_counted_by_reason(reason: str, data: bytes) -> None:
+def test_foreign_packets_are_refused_and_counted_by_reason(reason: str, data: bytes) -> None:
     receiver = small()
     assert receiver.receive(data, 0.0) == []
     assert dict(receiver.rejected) == {reason: 1}

@@ -156,7 +156,7 @@ def test_a_fixed_block_size_is_neither_adapted_nor_helped() -> None:
     assert loop.receiver.counters["undecodable_blocks"] > 20
 
 
-def test_what_is_no_report_of_this_stream_is_counted_and_changes_nothing() -> None:
+def test_foreign_reports_are_counted_and_change_nothing() -> None:
     sender = build_sender(policy=lambda loss: 40)
     sender.packets_due(0.1)
     good = report(0, 0.1, [], 0)

@@ -40,7 +40,7 @@ def test_congestion_begins_after_three_intervals_of_queue_at_ten_times_tcp(
     assert opened(**case) == opens
 
 
-def test_it_closes_when_the_queue_has_been_gone_for_the_hold_time() -> None:
+def test_congestion_ends_when_the_queue_was_empty_for_the_hold_time() -> None:
     breaker = CongestionBreaker(interval_s=0.1, spread_s=0.0, hold_s=2.0)
     states = []
     for k in range(80):

@@ -264,7 +264,7 @@ def test_the_estimator_speaks_where_labels_explain_nothing_and_says_so() -> None
     assert 26 <= deciding.block_size_at(2.0) <= 32
 
 
-def test_where_everything_is_lost_no_block_size_helps_and_n_stays() -> None:
+def test_n_stays_if_everything_is_lost() -> None:
     table = CandidateTable([FailureCandidate(name="only", intervals=((0, LABELS),))])
     estimator = BlockSizeController(AdaptationParameters(base=22), lambda loss: 40)
     deciding = DiagnosingControl(

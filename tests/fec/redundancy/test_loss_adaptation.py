@@ -132,7 +132,7 @@ def test_block_size_is_kept_for_the_hold_and_then_falls_to_the_base() -> None:
         assert control.block_size == (high if held else 22), now
 
 
-def test_what_a_second_rise_overshoots_is_corrected_within_the_hold() -> None:
+def test_overshoot_of_a_second_rise_is_corrected_within_the_hold() -> None:
     control = controller()
     control.add(fates(0.3, 500), times(500), 0.5)
     settled = control.block_size
@@ -184,7 +184,7 @@ def test_parameters_out_of_range_are_refused(wrong: dict[str, float]) -> None:
 
 
 @pytest.mark.parametrize("deterministic", [True, False])
-def test_where_nothing_is_known_the_loss_is_none_and_may_be_anything(deterministic: bool) -> None:
+def test_unknown_loss_is_none_and_unbounded(deterministic: bool) -> None:
     estimator = LossEstimator(deterministic=deterministic)
     assert (estimator.packets, estimator.loss, estimator.margin) == (0, 0.0, 1.0)
     estimator.add([True, False], times(2))
@@ -239,7 +239,7 @@ def test_half_a_gap_is_made_up_for_after_a_rise_alone() -> None:
     assert (steady.packets, steady.loss) == (20, 5 / 20)
 
 
-def test_what_left_too_lately_waits_for_news_of_longer_paths() -> None:
+def test_recent_packets_wait_for_reports_of_longer_paths() -> None:
     control = controller(apart_s=0.05)
     control.on_packet_reports(news([True] * 40), 0.1)  # the last of them left at 39 ms
     assert control.loss == 0 and control.block_size == 22

@@ -381,7 +381,7 @@ def test_names_at_the_top_are_copied_moved_and_fetched_into_folders(
     assert files.find("") == ["b", "dir/x", "there/a", "there/b", "there/dir/x", "there/y"]
 
 
-def test_what_is_called_like_a_pattern_is_moved_and_deleted_alone(files: SfioFileSystem) -> None:
+def test_file_named_like_a_pattern_is_moved_and_deleted_alone(files: SfioFileSystem) -> None:
     files.pipe({"a[1]": b"this", "a1": b"other", "*": b"star", "d/a*": b"", "d/ab": b""})
     files.mv("a[1]", "moved")
     files.rm("*")
@@ -396,7 +396,7 @@ def test_what_is_called_like_a_pattern_is_moved_and_deleted_alone(files: SfioFil
     [("é" * 128, errno.ENAMETOOLONG), ("d/" * 600, errno.ENAMETOOLONG), (";" * 100, errno.ENAMETOOLONG),
      ("a/../b", errno.EACCES), ("a\0b", errno.EINVAL), ("\ud800", errno.EINVAL)],
 )  # fmt: skip
-def test_what_no_file_can_be_called_is_an_error_of_the_operating_system(
+def test_impossible_file_names_raise_operating_system_errors(
     files: SfioFileSystem, name: str, number: int
 ) -> None:
     for act in (

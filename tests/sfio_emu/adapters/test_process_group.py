@@ -126,7 +126,7 @@ def spoken_to(server: GroupServer) -> Iterator[socket.socket]:
         ([Frame(Kind.WELCOME, 0)], b"sent a WELCOME that it may not send"),
     ],
 )
-def test_what_no_rank_sends_ends_the_group(
+def test_unexpected_message_ends_the_group(
     tmp_path: Path, frames: list[Frame], said: bytes
 ) -> None:
     with GroupServer(f"unix:{tmp_path}/group", 1) as server, spoken_to(server) as stream:

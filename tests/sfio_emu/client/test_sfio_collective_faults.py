@@ -261,7 +261,7 @@ def test_every_process_is_told_of_a_killed_listener_within_two_seconds(tmp_path:
     assert min(took_s) < 2, took_s
 
 
-def test_what_a_killed_client_was_told_is_written_is_on_disk(tmp_path: Path) -> None:
+def test_acknowledged_writes_of_a_killed_client_are_on_disk(tmp_path: Path) -> None:
     program = (
         "import os, sys\n"
         "from sfio_emu import mopen, mwritec\n"

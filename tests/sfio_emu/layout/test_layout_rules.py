@@ -70,7 +70,7 @@ def test_regular_runs_up_to_a_page_are_cut_between_runs() -> None:
     assert StripedPiece(WHOLE, 0, 0, 9000, 0).grain(4097) == 4097
 
 
-def test_what_a_piece_takes_of_a_message_is_its_bytes_and_its_rows() -> None:
+def test_piece_takes_its_bytes_and_rows_of_a_message() -> None:
     assert StripedPiece(WHOLE, 0, 5, 45, 0).cost_bytes == 40 + 16
     for run_bytes, cost in ((1, 32 + 16 * 40), (75, 32 + 75 * 40)):
         piece = RegularPiece(0, run_bytes, 40, at=(0, 300), source=(0, 225))

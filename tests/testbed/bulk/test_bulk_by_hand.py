@@ -65,7 +65,7 @@ def test_links_carry_headers_and_half_as_many_acknowledgements(packets: int, mor
     }
 
 
-def test_what_tcp_sent_again_counts_on_every_link_of_its_path() -> None:
+def test_tcp_retransmissions_count_on_each_link_of_their_path() -> None:
     plan = plan_of(1_000_000)
     again = {0: TcpRetransmissions(1000, 2), 1: TcpRetransmissions(500, 1, 3)}
     found = BulkFacts(plan, on_switches(plan, retransmitted=again)).retransmitted_bytes
@@ -208,7 +208,7 @@ def test_changes_of_circuits_may_take_as_long_as_a_machine_may_stand_still() -> 
     assert "longer time frames" in words
 
 
-def test_what_tcp_repeats_and_what_changes_take_count_together() -> None:
+def test_tcp_retransmissions_and_circuit_changes_count_together() -> None:
     plan = plan_of(1_000_000)  # it may lose 0.06 s
     first = plan.frames[0][0]
     for packets, says in ((10, False), (11, True)):  # 3.6 ms a packet, and 0.0239 s of changes

@@ -60,7 +60,7 @@ def test_greeting_and_barrier_are_whole_messages() -> None:
     assert kinds == [0, 28, 20]
 
 
-def test_what_a_switch_tells_is_read_in_whatever_pieces_it_comes() -> None:
+def test_switch_messages_are_read_in_any_segmentation() -> None:
     port = (
         struct.pack("!Bxxxxxxx", 2)
         + struct.pack("!I", 7)

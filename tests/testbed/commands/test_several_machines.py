@@ -142,7 +142,7 @@ def test_a_machine_killed_in_mid_run_is_named_and_nothing_is_left(tmp_path: Path
 )
 @pytest.mark.emulation
 @pytest.mark.unclocked
-def test_what_cannot_be_is_refused_in_one_line(
+def test_impossible_options_are_refused_in_one_line(
     words: tuple[str, ...], code: int, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words) == code

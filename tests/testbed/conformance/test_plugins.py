@@ -37,7 +37,7 @@ OURS = [
 
 
 @pytest.mark.parametrize(("group", "name"), OURS)
-def test_what_is_built_in_passes_the_suite_of_its_group(group: str, name: str) -> None:
+def test_built_in_plugins_pass_the_suite_of_their_group(group: str, name: str) -> None:
     verdict = check(group, name)
     assert verdict.passed, [f"{c.name}: {c.detail}" for c in verdict.checks if not c.passed]
 

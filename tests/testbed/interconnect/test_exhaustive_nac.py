@@ -276,7 +276,7 @@ def test_too_many_states_are_reported_and_nothing_is_concluded() -> None:
     assert not found.complete and found.stuck == 0
 
 
-def test_what_cannot_be_explored_is_an_input_error() -> None:
+def test_unsupported_explorations_are_input_errors() -> None:
     with pytest.raises(InputError, match="no way"):
         small_network("ring:4", [(0, 2)], [(0, 1), (0, 3)], 2)
     with pytest.raises(InputError, match="none of the flows"):

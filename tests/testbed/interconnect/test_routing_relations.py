@@ -214,7 +214,7 @@ def test_remaining_tables_avoid_failed_cables_and_others_are_refused() -> None:
         run(torus, messages, "up-down", "none", later)
 
 
-def test_what_does_not_go_together_is_an_input_error() -> None:
+def test_incompatible_parts_are_input_errors() -> None:
     torus, tree = load_network("torus:4x4"), load_network("fat-tree:2,3")
     messages = offered(torus, "uniform", 0.1, 10, 1)
     for network, routing, deadlock, more, says in (

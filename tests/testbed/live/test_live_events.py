@@ -211,7 +211,7 @@ def test_a_new_scene_forgets_the_one_before() -> None:
     assert (view.done, view.faults(), view.curves().data["html"]) == (0.0, [], "")
 
 
-def test_who_comes_late_is_told_scene_state_curves_and_end() -> None:
+def test_late_viewer_gets_scene_state_curves_and_end() -> None:
     view = _view(Sample(clock_s=1.0, reading=CounterReading(at_s=0.5, sent=5, received=5)))
     view.apply(RunEnded(outcome="passed"))
     assert [message.name for message in view.replay()] == ["scene", "state", "curves", "ended"]

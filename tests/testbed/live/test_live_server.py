@@ -84,7 +84,7 @@ def test_only_the_right_token_host_and_origin_are_let_in(served: tuple[str, feed
     assert not any("Access-Control" in name for name in _get(address, "metrics")[1])
 
 
-def test_it_listens_on_loopback_only(served: tuple[str, feed.Feed]) -> None:
+def test_live_server_listens_on_loopback_only(served: tuple[str, feed.Feed]) -> None:
     port = urlsplit(served[0]).port
     listening = [
         line.split()[1]

@@ -76,7 +76,7 @@ def test_a_cable_is_cut_with_its_first_end_and_mended_with_its_last() -> None:
     assert network.gaps_s == pytest.approx([0.2, 0.2])
 
 
-def test_what_one_machine_holds_is_asked_of_it_alone() -> None:
+def test_each_machine_is_asked_for_its_part_only() -> None:
     network, machines = spread()
     network.set_link(("s0", "s1", 0), False)
     network.set_loss(("s1", "s2", 0), 0.5, "forward")

@@ -53,7 +53,7 @@ def test_encryption_needs_its_own_room() -> None:
 
 
 @pytest.mark.parametrize("text", ["0", "17", "two", "http://host:1", ""])
-def test_what_is_no_number_of_machines_and_no_scheduler_is_refused(text: str) -> None:
+def test_invalid_machine_counts_and_schedulers_are_refused(text: str) -> None:
     with pytest.raises(InputError, match="machines"):
         parse_machines(text)
 

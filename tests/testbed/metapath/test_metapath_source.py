@@ -168,7 +168,7 @@ def test_a_packet_sent_before_the_failure_proves_nothing_after_it() -> None:
     assert sink.source.diverted
 
 
-def test_where_every_path_is_marked_packets_still_go_by_one_of_the_least() -> None:
+def test_packets_use_a_least_marked_path_if_all_are_marked() -> None:
     sink = Sink()
     for cable in sorted({c for cables in KNOWN.cables for c in cables}):
         sink.source.on_port(cable, False, 0.0)

@@ -498,7 +498,7 @@ def test_every_claim_of_the_study_can_fail(
 
 
 @pytest.mark.parametrize("kind", ["down", "blackhole"])
-def test_what_no_source_and_no_clock_can_have_done_does_not_pass(kind: str) -> None:
+def test_impossible_sources_and_clocks_do_not_pass(kind: str) -> None:
     plan = _plan(kind=kind)
     run = _run(plan)
     assert _verdict(plan, run).passed
@@ -561,7 +561,7 @@ def test_what_no_source_and_no_clock_can_have_done_does_not_pass(kind: str) -> N
 
 
 @pytest.mark.parametrize("kind", ["down", "blackhole"])
-def test_what_a_source_says_is_held_against_itself_and_the_packets(kind: str) -> None:
+def test_source_records_are_checked_against_packets(kind: str) -> None:
     plan = _plan(kind=kind)
     run = _run(plan)
     run = replace(run, counters={"reports": 331}, zero_load_s=0.001)

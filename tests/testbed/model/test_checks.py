@@ -171,7 +171,7 @@ def test_every_check_can_be_given_a_key_of_its_own(names: list[str], kept: int) 
 
 
 @pytest.mark.parametrize("check", [LOSS, replace(LOSS, passed=False)])
-def test_of_no_event_a_check_cannot_tell(check: Check) -> None:
+def test_check_without_events_cannot_tell(check: Check) -> None:
     assert check.of(1) == check
     assert check.of(0).outcome == "cannot-tell" and not Verdict(checks=(check.of(0),)).passed
 

@@ -110,7 +110,7 @@ def test_a_single_node_with_a_dollar_in_its_name_is_drawn() -> None:
     assert picture(Network(name="$x_$", nodes=(Node(id="$a^$", kind="switch"),), links=()), "svg")
 
 
-def test_what_a_file_calls_a_node_is_drawn_below_its_id() -> None:
+def test_node_names_of_files_are_drawn_below_ids() -> None:
     nodes = [
         {"id": "0", "label": "Zürich"},
         {"id": "1", "name": "Bern"},

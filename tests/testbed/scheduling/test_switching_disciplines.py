@@ -70,7 +70,7 @@ def test_two_switch_example_is_nearly_liquid_with_room_for_all_messages() -> Non
     assert 6 <= max(run_queues(paths, rounds, stored_fraction=0.0)) <= worm
 
 
-def test_what_cannot_be_run_is_refused() -> None:
+def test_impossible_schedules_are_refused() -> None:
     with pytest.raises(InputError, match="every transfer must be in exactly one frame"):
         run_queues([[0], [1]], [[0]], stored_fraction=0.0)
     with pytest.raises(InputError, match="0 to 1"):

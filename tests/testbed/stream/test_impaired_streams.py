@@ -151,7 +151,7 @@ def test_link_impaired_by_the_network_is_judged_like_a_faulty_one() -> None:
     assert plan_from_json(plan_to_json(plan)) == plan
 
 
-def test_what_too_few_packets_crossed_is_unpredicted_and_never_passed() -> None:
+def test_links_with_too_few_packets_are_unpredicted_and_never_pass() -> None:
     plan = _plan("s1->s2@1-1.3 ge:p=0.05,r=0.2")
     run = SimulatedStreamFabric().run(plan)
     verdict = judge(Analysis(plan, run))

@@ -196,7 +196,7 @@ def test_every_operation_has_a_bar_of_its_own() -> None:
     ]
 
 
-def test_of_several_machines_the_one_that_keeps_up_worst_is_judged() -> None:
+def test_slowest_of_several_machines_is_judged() -> None:
     full = replace(
         CALM,
         cpu_fraction=0.97,

@@ -179,7 +179,7 @@ def test_without_schedule_and_circuits_nobody_waits_for_a_turn() -> None:
         ({"link_rate_bps": 0.0}, "link_rate_bps 0"),
     ],
 )
-def test_what_cannot_be_run_is_refused_by_name(options: dict[str, object], named: str) -> None:
+def test_impossible_plans_are_refused_by_name(options: dict[str, object], named: str) -> None:
     with pytest.raises(InputError, match=named.replace("-", "\\-")):
         plan(**options)
 
@@ -357,7 +357,7 @@ def test_liquid_schedule_takes_a_change_and_the_longest_transfer_per_frame(
         ),
     ],
 )
-def test_what_must_be_reached_of_a_prediction_by_how_the_file_is_accessed(
+def test_required_share_of_a_prediction_depends_on_the_access(
     options: dict[str, object], least: float
 ) -> None:
     found = predict(plan(**({"file_bytes": 1_000_000} | options)), 9000)
@@ -432,7 +432,7 @@ def test_counts_of_a_real_file_that_its_plan_cannot_have_do_not_pass(
             ], (count, spoilt)
 
 
-def test_what_no_run_of_a_plan_counts_makes_it_invalid(tmp_path: Path) -> None:
+def test_impossible_counts_make_the_run_invalid(tmp_path: Path) -> None:
     one = plan("crossbar:4", file_bytes=80_000)
     run = run_striping(one, tmp_path, fabric="simulator")
     (record,) = run.operations

@@ -206,7 +206,7 @@ def test_a_repeated_run_keeps_the_points_that_were_valid(
     assert measured(tmp_path) == ["0", "1", "2", "3", "1"]
 
 
-def test_what_is_left_is_estimated_from_stored_seconds(
+def test_remaining_time_is_estimated_from_stored_seconds(
     tmp_path: Path,
     theirs: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,

@@ -138,7 +138,7 @@ def test_another_user_can_keep_no_name(name: str) -> None:
         assert name not in network_names()
 
 
-def test_who_accepts_nothing_holds_nobody_up(name: str) -> None:
+def test_client_that_accepts_nothing_delays_no_other(name: str) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as deaf, ExitStack() as waiting:
         deaf.bind(f"\0testbed-network-{os.geteuid()}-{'0' * 16}-{name}")
         deaf.listen(0)

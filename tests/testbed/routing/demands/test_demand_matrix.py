@@ -154,7 +154,7 @@ def test_sndlib_names_are_the_nodes_names() -> None:
         ("{", "file"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_said_with_its_place(text: str, says: str) -> None:
+def test_errors_of_a_file_name_their_position(text: str, says: str) -> None:
     with pytest.raises(InputError, match="file") as refused:
         parse_matrix(text, LINE, "file")
     assert says in str(refused.value)

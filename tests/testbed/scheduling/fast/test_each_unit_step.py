@@ -151,7 +151,7 @@ def test_a_unit_is_put_where_it_is_cheapest(case) -> None:
 
 @MANY
 @given(tables(shifts_of=(1,), least_frames=2))
-def test_of_many_frames_only_those_with_fewest_links_held_are_weighed(case) -> None:
+def test_only_frames_with_fewest_occupied_links_are_weighed(case) -> None:
     table, paths, unit = case
     frames = table.holder.shape[1]
     known = holders(table, paths)

@@ -71,7 +71,7 @@ def failed(verdict: Verdict) -> set[str]:
         pytest.param("random", "blackhole", marks=pytest.mark.soak),
     ],
 )
-def test_what_is_sent_is_what_theory_says_and_the_failed_cable_is_named(
+def test_sent_packets_match_theory_and_the_failed_cable_is_named(
     labels: LabelOrder, kind: str
 ) -> None:
     plan = swiss(labels, kind)

@@ -56,7 +56,7 @@ def test_labels_on_the_same_links_are_one_path() -> None:
     )
 
 
-def test_of_more_paths_than_numbers_the_most_used_ones_have_one() -> None:
+def test_most_used_paths_are_numbered_if_numbers_run_out() -> None:
     width = MAX_PATH + 5
     split = paths_split(
         bundle(width), "a", "b", [((2 * k,), Fraction(1 + (k >= 5))) for k in range(width)]
