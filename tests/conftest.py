@@ -47,7 +47,6 @@ LONG = (
     "test_two_machines.py",
     "test_moving_nodes_on_switches.py",
     "test_trial_on_switches.py",
-    "test_site.py",
 )
 """Files that take long, alone, in either half of `make test`."""
 _CONTENT = {("corrupted-packets", ""), ("verified", ""), ("content", "operation")}
