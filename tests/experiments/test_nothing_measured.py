@@ -65,7 +65,6 @@ def numbers(
 def test_verdict_of_impossible_figures(name: str) -> None:
     """One rule for all studies, whatever their checks look at, and for figures within figures; nothing raises."""
     study, rows = STUDIES[name], published(name)
-    assert ", which no run has" not in str(study.judged(rows).invalid)
     draw = random.Random(name)
     few = draw.sample(rows, min(8, len(rows)))
     found = [one for row in few for one in numbers(row, "") if one[0] not in study.signed]

@@ -24,6 +24,8 @@ def checker() -> ModuleType:
     return module
 
 
+# `make lint` runs the same command.
+@pytest.mark.long
 def test_plain_packages_break_no_rule(
     checker: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:

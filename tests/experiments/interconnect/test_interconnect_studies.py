@@ -87,7 +87,7 @@ def failed(study: Study, rows: Sequence[Row]) -> set[str]:
 
 
 #: Studies whose runs take seconds: left to `make soak`.
-SLOW = {"balance", "shapes", "traces"}
+SLOW = {"balance", "collectives", "saturation", "shapes", "traces"}
 NAMES = [
     pytest.param(name, marks=[pytest.mark.long] if name in SLOW else [])
     for name in sorted(ROUTING | RING)

@@ -31,8 +31,12 @@ from tests.helpers.warm import TESTBED, run
 from topologies.registry import PluginError, Registry
 from topologies.routing_tables import STATIC_ROUTINGS
 
+# Built-in parts whose suites take more than a second. Others of the same groups run in `make test`.
+SLOW = {"balanced", "least-ror:B", "cp-sat"}
 OURS = [
-    (group, name) for group, registry in registries().items() for name in registry.builtin_names()
+    pytest.param(group, name, marks=[pytest.mark.long] if name in SLOW else [])
+    for group, registry in registries().items()
+    for name in registry.builtin_names()
 ]
 
 

@@ -48,8 +48,8 @@ FURTHER = {
 
 
 #: One command of each kind whose calculation takes long; `make soak` tries the others, too.
-SLOW = ("stream-", "bulk-", "download-", "sfio-", "campaign", "compare")
-SHORT = {"stream-none", "bulk-faults", "sfio-both", "compare"}
+SLOW = ("stream-", "bulk-", "download-", "sfio-", "simulate-", "campaign", "compare")
+SHORT = {"stream-none", "bulk-faults", "sfio-both", "simulate-rates", "compare"}
 
 
 def _commands() -> dict[str, str]:
