@@ -94,3 +94,15 @@ def test_long_test_name_is_reported() -> None:
     longest = "test_" + "x" * (MAX_TEST_NAME - 5)
     source = f"def {longest}() -> None:\n    pass\n\n\ndef {longest}y() -> None:\n    pass\n"
     assert long_test_names(source) == [f"{longest}y"]
+
+
+def test_docstrings_of_test_helpers_name_what_they_describe(checker: ModuleType) -> None:
+    files = sorted((ROOT / "tests" / "helpers").glob("*.py"))
+    assert len(files) > 40
+    violations = [
+        f"{file.name}:{violation.line}: {violation.message}"
+        for file in files
+        for violation in checker.violations(file.read_text())
+        if "docstring begins" in violation.message
+    ]
+    assert violations == []
