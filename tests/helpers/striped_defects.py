@@ -18,6 +18,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -281,26 +282,37 @@ def mistakes_of_the_caller() -> tuple[bool, str]:
         session = listener.session()
         file = StripedFile.open("p1/a", 75, session=session)
         anything: Any = None
-        wrong: dict[str, Callable[[], object]] = {
-            "unit 1.5": lambda: StripedFile.open("p1/b", 1.5, session=session),  # type: ignore[arg-type]
-            "unit None": lambda: StripedFile.open("p1/b", anything, session=session),
-            "name of bytes": lambda: StripedFile.open(b"p1/b", 75, session=session),  # type: ignore[arg-type]
-            "surrogates": lambda: StripedFile.open("p1/\ud800", 75, session=session),
-            "port 99999": lambda: Session(TcpConnections({"p1": ("127.0.0.1", 99999)})).link("p1"),
-            "offset 2^63": lambda: file.pwrite(b"x", 2**63),
-            "offset 1.7": lambda: file.pwrite(b"x", 1.7),  # type: ignore[arg-type]
-            "offset '3'": lambda: file.pwrite(b"x", "3"),  # type: ignore[arg-type]
-            "offset NaN": lambda: file.pwrite(b"x", float("nan")),  # type: ignore[arg-type]
-            "offset None": lambda: file.pwrite(b"x", anything),
-            "objects": lambda: file.pwrite(np.array([object()]), 0),
-            "datetime64": lambda: file.pwrite(
-                np.array([datetime.datetime(2026, 1, 1)], dtype="datetime64[s]"), 0
-            ),
-            "mclose(None)": lambda: interface.mclose(anything),
+        dates = np.array([datetime.datetime(2026, 1, 1)], dtype="datetime64[s]")
+
+        def connect_to_port_99999() -> object:
+            return Session(TcpConnections({"p1": ("127.0.0.1", 99999)})).link("p1")
+
+        openings: dict[str, tuple[Any, Any]] = {
+            "unit 1.5": ("p1/b", 1.5),
+            "unit None": ("p1/b", None),
+            "name of bytes": (b"p1/b", 75),
+            "surrogates": ("p1/\ud800", 75),
         }
+        writes: dict[str, tuple[Any, Any]] = {
+            "offset 2^63": (b"x", 2**63),
+            "offset 1.7": (b"x", 1.7),
+            "offset '3'": (b"x", "3"),
+            "offset NaN": (b"x", float("nan")),
+            "offset None": (b"x", None),
+            "objects": (np.array([object()]), 0),
+            "datetime64": (dates, 0),
+        }
+        calls: dict[str, Callable[[], object]] = {
+            "port 99999": connect_to_port_99999,
+            "mclose(None)": partial(interface.mclose, anything),
+        }
+        for name, (path, unit) in openings.items():
+            calls[name] = partial(StripedFile.open, path, unit, session=session)
+        for name, (data, offset) in writes.items():
+            calls[name] = partial(file.pwrite, data, offset)
         found = []
-        for name, act in wrong.items():
-            end = error_of(act)
+        for name, call in calls.items():
+            end = error_of(call)
             if not end.startswith("UsageError"):
                 found.append(f"{name}: {end.partition(':')[0] or 'taken in silence'}")
         for kind in (np.int64, np.uint32):
@@ -313,7 +325,7 @@ def mistakes_of_the_caller() -> tuple[bool, str]:
                 found.append(f"{kind.__name__}: {end.partition(':')[0]}")
         return bool(found), "; ".join(
             found
-        ) or f"{len(wrong)} refused in one line each, numbers of numpy taken"
+        ) or f"{len(calls)} refused in one line each, numbers of numpy taken"
     finally:
         listener.close()
 
