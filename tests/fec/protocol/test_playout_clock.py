@@ -81,7 +81,8 @@ def handed_on(events: list[Event]) -> list[tuple[int, float]]:
     return [(event.index, event.at_s) for event in events if isinstance(event, SourceDelivered)]
 
 
-@pytest.mark.parametrize("m", [2, 20, 60])
+# Blocks of 2 packets take most of the time. The receiver that stood still below has them, too.
+@pytest.mark.parametrize("m", [pytest.param(2, marks=pytest.mark.long), 20, 60])
 @pytest.mark.parametrize(
     "jump_s",
     [
