@@ -1,8 +1,10 @@
-"""What all tests share: no emulation is a skip with its reason (in CI a failure); a run the product calls invalid is
-repeated.
+"""Hooks and fixtures that all tests share.
 
-A run is invalid (exit code 4, InvalidRunError) where the machine could not keep up: it says nothing about the product,
-for or against. Only such a run is repeated, and every repetition is told at the end; what is wrong fails at once.
+Without emulation a test is skipped with the reason; in CI it fails.
+
+A run is invalid (exit code 4, InvalidRunError) if the machine could not keep up. It says nothing
+about the product. Only invalid runs are repeated, and all repetitions are listed at the end. Other
+failures count at once.
 """
 
 from __future__ import annotations
@@ -47,7 +49,6 @@ LONG = (
     "test_two_machines.py",
     "test_moving_nodes_on_switches.py",
     "test_trial_on_switches.py",
-    "test_site.py",
 )
 """Files that take long, alone, in either half of `make test`."""
 _CONTENT = {("corrupted-packets", ""), ("verified", ""), ("content", "operation")}
@@ -76,7 +77,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection(session: pytest.Session) -> None:
-    """What is collected stays: nothing of it is searched for garbage, neither meanwhile nor while tests run."""
+    """Turn off garbage collection while tests are collected, because all of them stay."""
     gc.disable()
 
 

@@ -30,7 +30,7 @@ SEEDS = {"fault_injection_streaming": 3, "ror_validation": 3}
 """Studies whose full size is kept with several seeds: what the testbed is there to show."""
 
 
-def test_of_each_study_and_size_the_newest_run_is_kept_packed() -> None:
+def test_newest_run_of_each_study_and_size_is_stored_packed() -> None:
     """A run more is an archive more: what it supersedes goes with it."""
     runs = stored_runs(ROOT / STORED)
     kept = Counter(

@@ -15,7 +15,7 @@ from topologies.swiss_t1 import bottleneck_loads
 Transfers = frozenset[int]
 
 
-def test_swiss_t1_has_321_throughputs_and_362_pairs_of_nodes_and_throughput() -> None:
+def test_swiss_t1_has_321_throughputs_in_362_pairs() -> None:
     allocations = np.indices((5,) * 8, dtype=np.int8).reshape(8, -1).T[1:]
     nodes, loads = allocations.sum(axis=1, dtype=np.int64), bottleneck_loads(allocations)
     found = set(zip(nodes.tolist(), loads.tolist(), strict=True))

@@ -77,7 +77,7 @@ def test_the_site_has_every_check_of_every_stored_run(generated: ModuleType) -> 
     assert shown.count("\n### ") == len(runs)
 
 
-def test_a_table_has_the_documents_value_ours_the_rival_the_size_and_the_command(
+def test_table_row_names_claim_result_rival_size_and_command(
     generated: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gain = (
@@ -141,28 +141,3 @@ def test_a_file_may_name_its_schema(tmp_path: Path) -> None:
 def test_links_of_the_change_log_lead_to_pages_that_are_there(generated: ModuleType) -> None:
     links = re.findall(r"\]\((\.\./[^)]+)\)", generated.changes())
     assert links and not [link for link in links if not (DOCS / "reference" / link).exists()]
-
-
-def test_the_page_of_growth_has_a_row_for_every_command_that_is_measured(
-    generated: ModuleType,
-) -> None:
-    bench = module_of(ROOT / "benchmarks" / "bench_growth.py")
-    page = generated.growth()
-    for name, case in bench.CASES.items():
-        words = case.words.replace("{n}", "N").replace("{file}", "FILE")
-        assert f"`{words}`" in page, f"python benchmarks/bench_growth.py {name}"
-    apart = set(COMMANDS) - bench.CASES.keys()
-    assert not [
-        name for name in apart if f"`{name}`" not in (DOCS / "measurements/growth.md").read_text()
-    ]
-
-
-def test_a_size_that_fills_the_memory_is_told_from_one_that_time_ends(
-    generated: ModuleType,
-) -> None:
-    assert generated._limit({"memory_exponent": None}) == "-"
-    assert generated._limit({"fits": 14_321.0, "fits_s": 10.0}) == "10,000"
-    assert (
-        generated._limit({"fits": 14_321.0, "fits_s": 86_400 * 30})
-        == "10,000; time ends it: 30 days"
-    )

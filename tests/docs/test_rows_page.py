@@ -37,14 +37,14 @@ def rows(found: list[Chapter]) -> list[Row]:
     return register_of(found)
 
 
-def test_every_study_serves_a_claim_or_says_that_it_is_not_of_the_documents(
+def test_studies_serve_a_claim_or_say_that_they_do_not(
     rows: list[Row],
 ) -> None:
     idle = set(find_experiments()) - {study for row in rows for study in row.studies}
     assert all("not in the documents" in find_experiments()[name].answers for name in idle)
 
 
-def test_what_shows_a_claim_is_there(rows: list[Row]) -> None:
+def test_evidence_of_each_claim_exists(rows: list[Row]) -> None:
     words = {one.command for row in rows for one in row.shown if not one.study}
     paths = [
         text.removeprefix("python -m pytest ")
@@ -164,7 +164,7 @@ def test_how_a_claim_stands_follows_from_its_checks_and_their_size(
     assert [one["outcome"] for one in row.to_json()] and row.to_json()[0]["page"] == 62
 
 
-def test_outcomes_are_counted_in_words_and_a_study_without_a_run_is_missing() -> None:
+def test_rows_page_counts_outcomes_and_studies_without_a_run() -> None:
     assert (
         outcome_in_words(one_row("gains", run=stored(HOLDS, FAILS, UNSURE)))
         == "3 checks: 1 holds, 1 fails, 1 cannot tell"

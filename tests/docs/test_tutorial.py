@@ -120,7 +120,7 @@ def test_the_tutorial_in_virtual_time(tmp_path: Path, monkeypatch: pytest.Monkey
 @pytest.mark.unclocked
 @pytest.mark.timeout(900)
 @pytest.mark.long
-def test_what_the_tutorial_has_for_switches_alone(tmp_path: Path) -> None:
+def test_tutorial_parts_for_switches(tmp_path: Path) -> None:
     if shutil.which("ovs-vswitchd") is None and not Path("/usr/sbin/ovs-vswitchd").exists():
         pytest.skip("Open vSwitch is not installed")
     assert followed(tmp_path, "emulation") == 2

@@ -57,7 +57,7 @@ def test_everything_that_is_called_is_in_it() -> None:
     assert done.returncode == 0, done.stderr[-800:]
 
 
-def test_it_gives_what_numba_and_python_give() -> None:
+def test_compiled_kernels_match_numba_and_python() -> None:
     from fec.redundancy.label_slots import _order_cost
 
     arguments = COUNT, INSIDE, WINDOWS, WINDOWS - 2, WEIGHTS

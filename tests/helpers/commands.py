@@ -12,7 +12,12 @@ from testbed.cli import main
 
 
 def in_process(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """What ``testbed WORDS`` does in the folder ``cwd``, called in this process: its exit code and what it printed."""
+    """Run ``testbed WORDS`` in this process, and return its exit code and output.
+
+    Args:
+        words: The arguments of the command.
+        cwd: The current directory of the command.
+    """
     out, err = io.StringIO(), io.StringIO()
     with (
         contextlib.chdir(cwd or Path.cwd()),

@@ -13,8 +13,14 @@ PACKAGES = ("topologies", "fec", "sfio_emu", "testbed", "experiments")
 
 
 def hand_over_compiled_code(site: Path, cache: Path) -> None:
-    """What is compiled for the checkout, into the cache directory of another user or, as if it had been compiled for
-    them, of files elsewhere that are the same: half a minute of compiling is no part of what is tested there."""
+    """Copy compiled code of the checkout into the cache of another user or of a copy of the files.
+
+    Compiling takes half a minute, and is not tested there.
+
+    Args:
+        site: The folder with the same files.
+        cache: The cache directory of the user.
+    """
     from numba.core.caching import _CacheLocator
 
     cache.mkdir(parents=True, exist_ok=True)

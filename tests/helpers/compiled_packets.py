@@ -1,4 +1,4 @@
-"""What tests of receivers with the C module share."""
+"""Packets and receivers for the tests of receivers with the C module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How well a colour stands out against another (WCAG 2)."""
+"""Contrast of two colours (WCAG 2)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
-"""How many examples a property is tried with: all of them in `make soak` and against mutants, a quarter in `make test`,
-which draws others each time."""
+"""Numbers of examples with which a property is tested.
+
+`make soak` and the tests of mutants use all of them. `make test` uses a quarter, with other examples
+each time.
+"""
 
 import os
 import sys

@@ -23,9 +23,15 @@ Write = tuple[int, bytes] | int
 
 
 class Disk:
-    """What the disk shall do: move at most `most_bytes` a call; fail where `faults` says so, (call, offset) to errno or
-    None; stand still while `gate` is shut (`entered` tells that a call has come). `held`: what a power cut may take
-    away."""
+    """A disk that fails on request.
+
+    Attributes:
+        most_bytes: Largest number of bytes that a call transfers.
+        faults: Returns the errno of a failing call at an offset, or None.
+        gate: The disk stalls while the gate is closed.
+        entered: Set when a call has begun.
+        held: Data that a power cut may remove.
+    """
 
     def __init__(self) -> None:
         self.most_bytes = 2**62
@@ -120,7 +126,7 @@ class FaultySubfiles(RootedSubfiles):
         return super().read(file, piece[: self.disk.most_bytes], offset)
 
     def fsync(self, file: int, path: str | None) -> None:
-        """What was written before is on the medium afterwards."""
+        """Put everything written before on the medium."""
         self.disk.pass_through()
         found = os.fstat(file)
         content = os.pread(file, found.st_size, 0)

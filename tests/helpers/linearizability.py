@@ -1,5 +1,7 @@
-"""Whether what concurrent clients saw of one register could have happened one operation after the other (Herlihy and
-Wing 1990). The search of Wing and Gong (1993), with the states it has seen remembered (Lowe 2017)."""
+"""Checks that concurrent operations on one register are linearizable (Herlihy and Wing 1990).
+
+The search is that of Wing and Gong (1993), and remembers visited states (Lowe 2017).
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,10 @@ class Operation:
 
 
 def linearizable(history: Sequence[Operation], initial: bytes) -> bool:
-    """Whether there is an order of the calls, each at a moment between its begin and end, that explains what was read.
+    """Return whether some order of the calls explains all reads.
 
-    Exponential in the number of calls that overlap, linear in all others.
+    Each call takes effect at a moment between its begin and its end. The search is exponential in
+    the number of overlapping calls, and linear in all others.
     """
     calls = sorted(history, key=lambda call: call.begin)
     seen: set[tuple[int, int, bytes]] = set()

@@ -1,5 +1,7 @@
-"""How many packets a second several streams at once put on each link, at rest and while links are down: what counters
-should say."""
+"""Packets per second of several streams on each link, in steady state and while links are down.
+
+Counters of the links should show these rates.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 

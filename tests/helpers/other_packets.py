@@ -15,8 +15,11 @@ from tests.helpers.stream_plans import uncounted
 
 
 class OtherPackets(SimulatedStreamFabric):
-    """As many packets are lost, at the same times but for one, and of them a share loses the packet that was sent
-    ``by`` later instead: what is lost does not follow from the labels."""
+    """A network that loses other packets than the labels say.
+
+    The number and times of losses remain, except that a share of them hits the packet that was
+    sent ``by`` packets later.
+    """
 
     def __init__(self, by: int, share: float) -> None:
         super().__init__()

@@ -16,7 +16,10 @@ PDF = b"%PDF-1.4\n"
 
 
 def outline(figure: Figure, kind: str, caption: str | None = None, **options: Any) -> bytes:
-    """In place of ``saved_figure``: a document of that kind with the caption and all words, whose formulas are read."""
+    """Return a document of this kind with the caption and all texts of the figure.
+
+    It replaces ``saved_figure``. Formulas are parsed, so that a wrong one raises an error.
+    """
     from matplotlib.mathtext import MathTextParser
     from matplotlib.text import Text
 
@@ -41,7 +44,7 @@ def outline(figure: Figure, kind: str, caption: str | None = None, **options: An
 
 
 def are_outlined() -> bool:
-    """Whether figures are outlines at this moment."""
+    """Return whether figures are drawn as outlines at this moment."""
     return svg_figures.saved_figure is outline
 
 

@@ -28,8 +28,11 @@ def lose_towards(number: int, fraction: float) -> None:
 
 
 def delay(number: int, seconds: float) -> subprocess.Popen[bytes]:
-    """From now on everything to and from machine ``number`` takes so much longer; nothing is lost as it begins. The
-    program on the way."""
+    """Delay everything to and from machine ``number`` from now on, without losses at the start.
+
+    Returns:
+        The program that delays the packets.
+    """
     ip_batch(
         [
             f"link add {_DETOUR} mtu 9000 type veth peer name {_DETOUR}-b mtu 9000",

@@ -1,8 +1,9 @@
-"""What ROMIO's test programs do, by MPI.File itself and by examples/mpi4py_file.py: split_coll, atomicity, coll_test,
-noncontig_coll, ordered_fp, external32.
+"""Ports of ROMIO's test programs, for MPI.File and for examples/mpi4py_file.py.
 
-``mpiexec -n 4 python -m tests.helpers.romio_programs romio|sfio FOLDER``: rank 0 prints one line of JSON, by program
-the results of all ranks.
+The programs are split_coll, atomicity, coll_test, noncontig_coll, ordered_fp and external32.
+
+``mpiexec -n 4 python -m tests.helpers.romio_programs romio|sfio FOLDER``: rank 0 prints one line
+of JSON with the results of all ranks for each program.
 """
 
 import json

@@ -8,7 +8,9 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def heed_signals() -> None:
-    """In a child, before its program: signals end it, though they are ignored here (nohup, a shell's background
-    job)."""
+    """Let signals end the child process; call this before its program starts.
+
+    This process may ignore them, under nohup or as a background job of a shell.
+    """
     for number in ENDING:
         signal.signal(number, signal.SIG_DFL)

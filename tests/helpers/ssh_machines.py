@@ -31,7 +31,7 @@ SetEnv PYTHONPATH={root}
 
 
 def sshd() -> str | None:
-    """Where it is installed."""
+    """Return the path of sshd, or None if it is not installed."""
     return shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 
 
@@ -54,8 +54,10 @@ class SshMachines:
 
     @contextmanager
     def cluster(self) -> Iterator[list[str]]:
-        """What follows --machines for a scheduler on the head with a worker on each machine, by
-        ``examples/ssh_machines.py``."""
+        """Yield the arguments of --machines for a scheduler on the head and one worker per machine.
+
+        They are started by ``examples/ssh_machines.py``.
+        """
         hosts = [ADDRESS.format(number) for number in (HEAD, *(n for n in self.inits if n != HEAD))]
         key = ["--key", str(self.folder / "id"), "--any-host-key"]
         words = self.command(

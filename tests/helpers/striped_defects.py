@@ -18,6 +18,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -84,11 +85,11 @@ class Listener:
         self.asked.unlink(missing_ok=True)
 
 
-def told(act: Callable[[], object]) -> str:
-    """What an act ends in: "" or its error, in one line."""
+def error_of(function: Callable[[], object]) -> str:
+    """Call the function, and return its error in one line, or "" if it succeeds."""
     try:
-        act()
-    except Exception as fault:  # noqa: BLE001  # whatever a version raises is what is to be told
+        function()
+    except Exception as fault:  # noqa: BLE001  # Versions raise different errors.
         return f"{type(fault).__name__}: {str(fault).splitlines()[0][:110] if str(fault) else ''}"
     return ""
 
@@ -99,7 +100,7 @@ def stalled_disk() -> tuple[bool, str]:
     try:
         file = StripedFile.open("p1/a", 75, session=listener.session(timeout_s=1.0))
         listener.ask("stall pwrite")
-        end = told(lambda: file.pwrite(bytes(100_000_000), 0))
+        end = error_of(lambda: file.pwrite(bytes(100_000_000), 0))
         return bool(end), end or "the write waited and succeeded"
     finally:
         listener.close()
@@ -113,8 +114,8 @@ def failing_reads() -> tuple[bool, str]:
         file = StripedFile.open("p1/some/name", 75, session=session)
         file.pwrite(bytes(3_000_000), 0)
         listener.ask("fail reads")
-        ends = [told(lambda size=size: file.pread(size, 0)) for size in (3_000_000, 100)]
-        counted = told(lambda: ends.append(str(interface.merror()["read"])))
+        ends = [error_of(lambda size=size: file.pread(size, 0)) for size in (3_000_000, 100)]
+        counted = error_of(lambda: ends.append(str(interface.merror()["read"])))
         bad = (
             counted
             or any("RemoteFailure" not in end or "some/name" not in end for end in ends[:2])
@@ -144,7 +145,7 @@ def reads_beside_truncations() -> tuple[bool, str]:
         thread = threading.Thread(target=truncate)
         thread.start()
         room = bytearray(30_000_000)
-        ends = [told(lambda: mine.pread(room, 0)) for _ in range(150)]
+        ends = [error_of(lambda: mine.pread(room, 0)) for _ in range(150)]
         over.set()
         thread.join()
         failed = [end for end in ends if end]
@@ -180,7 +181,7 @@ def half_messages_and_long_paths() -> tuple[bool, str]:
         def drip() -> None:
             while not over.wait(1.0):
                 for stream in slow:
-                    told(lambda stream=stream: stream.send(b"x"))  # type: ignore[misc]
+                    error_of(lambda stream=stream: stream.send(b"x"))  # type: ignore[misc]
 
         thread = threading.Thread(target=drip)
         thread.start()
@@ -194,7 +195,7 @@ def half_messages_and_long_paths() -> tuple[bool, str]:
         opening = wire.encode_header(int(wire.Kind.OPEN), 1, b"\x01" + b"a/" * 500_000)
         with socket.create_connection(place) as stream:
             threading.Thread(
-                target=lambda: told(lambda: stream.sendall(opening)), daemon=True
+                target=lambda: error_of(lambda: stream.sendall(opening)), daemon=True
             ).start()
             time.sleep(0.2)
             latencies.append(timed(lambda: file.pwrite(bytes(100_000), 0)))
@@ -209,7 +210,7 @@ def half_messages_and_long_paths() -> tuple[bool, str]:
 def timed(act: Callable[[], object]) -> tuple[float, str]:
     """Seconds, and how it ended."""
     began_s = time.monotonic()
-    end = told(act)
+    end = error_of(act)
     return time.monotonic() - began_s, end
 
 
@@ -236,7 +237,7 @@ def aliased_subfiles() -> tuple[bool, str]:
         (folder / "c").touch()
         (folder / "d").hardlink_to(folder / "c")
         file = []
-        end = told(lambda: file.append(StripedFile.open("p1/x/c;p1/x/d", 75, session=session)))
+        end = error_of(lambda: file.append(StripedFile.open("p1/x/c;p1/x/d", 75, session=session)))
         return not end, end or "opened, and each write overwrites the other's"
     finally:
         listener.close()
@@ -249,13 +250,13 @@ def modes_and_deletions() -> tuple[bool, str]:
         session = listener.session()
         use(session)
         found = []
-        told(lambda: MpiFile.open("p1/new", 75, mode="r", session=session))
+        error_of(lambda: MpiFile.open("p1/new", 75, mode="r", session=session))
         if list(listener.root.rglob("new")):
             found.append("mode r made a file")
         StripedFile.open("p1/real", 75, session=session).pwrite(b"1", 0)
         real = next(listener.root.rglob("real"))
         (real.parent / "link").symlink_to(real)
-        told(lambda: interface.mdelete("p1/link"))
+        error_of(lambda: interface.mdelete("p1/link"))
         if not (real.parent / "link").is_symlink():
             found.append("mdelete took a link")
         ports = listener.ports | gone.ports
@@ -264,7 +265,7 @@ def modes_and_deletions() -> tuple[bool, str]:
         interface.mcreate("p1/half;p2/half")
         gone.process.kill()
         gone.process.wait()
-        told(lambda: interface.mdelete("p1/half;p2/half"))
+        error_of(lambda: interface.mdelete("p1/half;p2/half"))
         if not list(listener.root.rglob("half")):
             found.append("mdelete took half of a file")
         return bool(found), "; ".join(found) or "nothing made, no link and no half taken"
@@ -281,30 +282,41 @@ def mistakes_of_the_caller() -> tuple[bool, str]:
         session = listener.session()
         file = StripedFile.open("p1/a", 75, session=session)
         anything: Any = None
-        wrong: dict[str, Callable[[], object]] = {
-            "unit 1.5": lambda: StripedFile.open("p1/b", 1.5, session=session),  # type: ignore[arg-type]
-            "unit None": lambda: StripedFile.open("p1/b", anything, session=session),
-            "name of bytes": lambda: StripedFile.open(b"p1/b", 75, session=session),  # type: ignore[arg-type]
-            "surrogates": lambda: StripedFile.open("p1/\ud800", 75, session=session),
-            "port 99999": lambda: Session(TcpConnections({"p1": ("127.0.0.1", 99999)})).link("p1"),
-            "offset 2^63": lambda: file.pwrite(b"x", 2**63),
-            "offset 1.7": lambda: file.pwrite(b"x", 1.7),  # type: ignore[arg-type]
-            "offset '3'": lambda: file.pwrite(b"x", "3"),  # type: ignore[arg-type]
-            "offset NaN": lambda: file.pwrite(b"x", float("nan")),  # type: ignore[arg-type]
-            "offset None": lambda: file.pwrite(b"x", anything),
-            "objects": lambda: file.pwrite(np.array([object()]), 0),
-            "datetime64": lambda: file.pwrite(
-                np.array([datetime.datetime(2026, 1, 1)], dtype="datetime64[s]"), 0
-            ),
-            "mclose(None)": lambda: interface.mclose(anything),
+        dates = np.array([datetime.datetime(2026, 1, 1)], dtype="datetime64[s]")
+
+        def connect_to_port_99999() -> object:
+            return Session(TcpConnections({"p1": ("127.0.0.1", 99999)})).link("p1")
+
+        openings: dict[str, tuple[Any, Any]] = {
+            "unit 1.5": ("p1/b", 1.5),
+            "unit None": ("p1/b", None),
+            "name of bytes": (b"p1/b", 75),
+            "surrogates": ("p1/\ud800", 75),
         }
+        writes: dict[str, tuple[Any, Any]] = {
+            "offset 2^63": (b"x", 2**63),
+            "offset 1.7": (b"x", 1.7),
+            "offset '3'": (b"x", "3"),
+            "offset NaN": (b"x", float("nan")),
+            "offset None": (b"x", None),
+            "objects": (np.array([object()]), 0),
+            "datetime64": (dates, 0),
+        }
+        calls: dict[str, Callable[[], object]] = {
+            "port 99999": connect_to_port_99999,
+            "mclose(None)": partial(interface.mclose, anything),
+        }
+        for name, (path, unit) in openings.items():
+            calls[name] = partial(StripedFile.open, path, unit, session=session)
+        for name, (data, offset) in writes.items():
+            calls[name] = partial(file.pwrite, data, offset)
         found = []
-        for name, act in wrong.items():
-            end = told(act)
+        for name, call in calls.items():
+            end = error_of(call)
             if not end.startswith("UsageError"):
                 found.append(f"{name}: {end.partition(':')[0] or 'taken in silence'}")
         for kind in (np.int64, np.uint32):
-            end = told(
+            end = error_of(
                 lambda kind=kind: StripedFile.open("p1/c", kind(75), session=session).pwrite(
                     b"x", kind(3)
                 )
@@ -313,7 +325,7 @@ def mistakes_of_the_caller() -> tuple[bool, str]:
                 found.append(f"{kind.__name__}: {end.partition(':')[0]}")
         return bool(found), "; ".join(
             found
-        ) or f"{len(wrong)} refused in one line each, numbers of numpy taken"
+        ) or f"{len(calls)} refused in one line each, numbers of numpy taken"
     finally:
         listener.close()
 
@@ -334,7 +346,7 @@ def threads_and_environment() -> tuple[bool, str]:
                     raise AssertionError("it read what it did not write")
 
             for _ in range(30):
-                ends.extend(filter(None, [told(turn)]))
+                ends.extend(filter(None, [error_of(turn)]))
 
         threads = [
             threading.Thread(target=work, args=(number,), daemon=True) for number in range(4)
@@ -346,7 +358,7 @@ def threads_and_environment() -> tuple[bool, str]:
             thread.join(max(0.1, until_s - time.monotonic()))
         hung = sum(thread.is_alive() for thread in threads)
         os.environ.pop("SFIO_LISTENERS", None)
-        unnamed = told(lambda: mopen("p1/a", 75))
+        unnamed = error_of(lambda: mopen("p1/a", 75))
         found = [f"{len(ends)} calls failed ({ends[0]})"] if ends else []
         found += [f"{hung} threads hung"] if hung else []
         found += [] if "SFIO_LISTENERS" in unnamed else [f"without SFIO_LISTENERS: {unnamed}"]

@@ -93,7 +93,7 @@ def least_frames(sets: LinkSets) -> int:
 
 
 def holds(sets: LinkSets, frames: int, frame_of: npt.NDArray[np.int32]) -> bool:
-    """Whether every transfer has a frame below ``frames`` and no link is used twice in one."""
+    """Return whether each transfer has a frame below ``frames`` and no frame uses a link twice."""
     offsets, indices, links = sets
     used = np.zeros(links * frames, dtype=np.uint8)
     for t in range(len(offsets) - 1):

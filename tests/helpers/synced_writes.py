@@ -18,8 +18,10 @@ Written = tuple[npt.NDArray[np.uint8], npt.NDArray[np.bool_]]
 
 
 def written_and_synced(addresses: Addresses, draw: random.Random) -> Written:
-    """What the file holds in the end, and which of its bytes must survive: those not written again since the last
-    sync."""
+    """Write a file, and return its final content and the bytes that must survive a power cut.
+
+    Bytes must survive unless they were written again after the last sync.
+    """
     session = session_of(addresses)
     file = StripedFile.open(NAME, STRIPE_UNIT, session=session)
     model, sure = bytearray(draw.randbytes(SIZE_BYTES)), np.zeros(SIZE_BYTES, dtype=bool)
@@ -38,7 +40,10 @@ def written_and_synced(addresses: Addresses, draw: random.Random) -> Written:
 
 
 def read_back(addresses: Addresses) -> npt.NDArray[np.uint8]:
-    """What is in the file; zeros behind its end, and for a file that was never synced and lost a subfile."""
+    """Return the content of the file.
+
+    There are zeros behind its end, and in a file that was never synced and lost a subfile.
+    """
     session = session_of(addresses)
     content = b""
     with suppress(RemoteFailure):

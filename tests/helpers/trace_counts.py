@@ -1,7 +1,7 @@
-"""Which root causes of a failure table, counted together, would give the numbers of failures that a document states.
+"""Searches for the root causes of a failure table that give a document's numbers of failures.
 
-A document that counts failures without its rule can be checked so: either some choice of causes gives its numbers, or
-none does.
+A document may count failures without stating its rule. Either some choice of causes gives its
+numbers, or none does.
 """
 
 from __future__ import annotations

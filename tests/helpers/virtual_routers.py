@@ -65,7 +65,7 @@ class VirtualRouters:
         )
 
     def _send(self, number: int, now_s: float) -> None:
-        """What the router sends arrives later, in order on each cable; and its next alarm."""
+        """Schedule the arrival of sent messages in the order of each cable, and the next alarm."""
         router = self.routers[number]
         for port, frame in router.outgoing:
             neighbour = self.plan.ports[number][port]

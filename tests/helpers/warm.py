@@ -57,7 +57,7 @@ def _server(_process: int) -> socket.socket:
 
 
 def _widened(asking: socket.socket) -> socket.socket:
-    """For long requests."""
+    """Enlarge the send buffer of the socket for long requests, and return the socket."""
     asking.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
     return asking
 
@@ -123,7 +123,7 @@ FOR_SESSIONS = SimpleNamespace(Popen=WarmProcess, DEVNULL=subprocess.DEVNULL)
 
 
 def _program(words: list[str], folder: str, environment: dict[str, str]) -> dict[str, Any]:
-    """What the words of a Python program ask for."""
+    """Return the request for a Python program with these arguments."""
     assert words.pop(0) == sys.executable
     path = [] if words[0] == "-P" else [folder]
     words = words[words[0] == "-P" :]

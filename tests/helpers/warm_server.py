@@ -147,7 +147,14 @@ def _streams() -> None:
 
 
 def _run(argv: list[str], path: list[str], kind: str, what: str) -> None:
-    """As ``python -m what``, ``python -c what`` or ``python what``, with those words and folders to import from."""
+    """Run a program like ``python -m what``, ``python -c what`` or ``python what``.
+
+    Args:
+        argv: The arguments of the program.
+        path: Folders from which it imports.
+        kind: How Python is asked to run it.
+        what: The module, statements or file.
+    """
     sys.argv[:] = argv
     sys.path[:0] = path
     importlib.invalidate_caches()
@@ -163,7 +170,7 @@ def _run(argv: list[str], path: list[str], kind: str, what: str) -> None:
 
 
 def _end(code: object) -> None:
-    """As at an interpreter's end, but that nothing is freed piece by piece."""
+    """End the process like an interpreter, but without freeing objects one by one."""
     try:
         threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()

@@ -1,5 +1,4 @@
-"""Senders that are wrong on purpose: each breaks one rule that redundancy over requirements rests on, so that a judge
-that lets one pass judges nothing."""
+"""Senders that break one rule each, so that a judge can be shown to fail every one of them."""
 
 from __future__ import annotations
 
@@ -13,76 +12,143 @@ from testbed.stream.endpoints import build_sender, label_sequence
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.block_size_policy import block_size_policy
 
-SizeRule = Callable[[int, float], int]
-"""(N as the right sender would have it, time) -> N."""
+# Returns the wrong N from N without failures, the right N, and the time in seconds.
+SizeRule = Callable[[int, int, float], int]
+# Returns the wrong label from the right order of labels and the index of a packet.
+LabelRule = Callable[[Any, int], int]
+SenderBuilder = Callable[[StreamPlan], StreamSender]
+
+_GOLDEN_RATIO_LABELS = StratifiedLabels()
+_RANDOM_LABELS = RandomLabels(77)
 
 
-class _Otherwise:
-    """The right sender's control, with another N; ``late_parity`` None: as it has it."""
+class _WrongControl:
+    """The control of a right sender, except for N and late parity."""
 
-    def __init__(self, control: Any, size: SizeRule, late_parity: bool | None = None) -> None:
-        self._control, self._size, self._late = control, size, late_parity
+    def __init__(
+        self, control: Any, size_rule: SizeRule, base: int, late_parity: bool | None
+    ) -> None:
+        self._control = control
+        self._size_rule = size_rule
+        self._base = base
+        self._late_parity = late_parity
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._control, name)
 
     @property
     def late_parity(self) -> bool:
-        return bool(self._control.late_parity if self._late is None else self._late)
+        if self._late_parity is None:
+            return bool(self._control.late_parity)
+        return self._late_parity
 
     def block_size_at(self, at_s: float) -> int:
-        return self._size(self._control.block_size_at(at_s), at_s)
+        return self._size_rule(self._base, self._control.block_size_at(at_s), at_s)
 
 
-def sender_with_size(
-    size: Callable[[int], SizeRule], late_parity: bool | None = None
-) -> Callable[[StreamPlan], StreamSender]:
-    """``size``: the rule, given N at rest."""
+def sender_with_size(size_rule: SizeRule, late_parity: bool | None = None) -> SenderBuilder:
+    """Return a builder of senders with the wrong N.
 
-    def built(plan: StreamPlan) -> StreamSender:
+    Args:
+        size_rule: Gives the wrong N.
+        late_parity: Whether the sender sends late parity. None stands for the right choice.
+    """
+
+    def build(plan: StreamPlan) -> StreamSender:
         sender = build_sender(plan)
-        sender.control = _Otherwise(sender.control, size(block_size_policy(plan).base), late_parity)
+        base = block_size_policy(plan).base
+        sender.control = _WrongControl(sender.control, size_rule, base, late_parity)
         return sender
 
-    return built
+    return build
 
 
-def sender_of_one_size(size: int) -> Callable[[StreamPlan], StreamSender]:
-    """Takes this block size whatever happens."""
-    return lambda plan: build_sender(replace(plan, stream=replace(plan.stream, block_size=size)))
+def sender_of_one_size(size: int) -> SenderBuilder:
+    """Return a builder of senders that never change N."""
+
+    def build(plan: StreamPlan) -> StreamSender:
+        return build_sender(replace(plan, stream=replace(plan.stream, block_size=size)))
+
+    return build
 
 
-def sender_with_labels(labels: Callable[[Any, int], int]) -> Callable[[StreamPlan], StreamSender]:
-    """``labels``: (the right order, index of a packet) -> its label."""
+def sender_with_labels(label_rule: LabelRule) -> SenderBuilder:
+    """Return a builder of senders with the wrong labels."""
 
-    def built(plan: StreamPlan) -> StreamSender:
-        sender, right = build_sender(plan), label_sequence(plan)
-        sender._label_of = lambda index: labels(right, index)
+    def build(plan: StreamPlan) -> StreamSender:
+        sender = build_sender(plan)
+        right_labels = label_sequence(plan)
+
+        def label_of(index: int) -> int:
+            return label_rule(right_labels, index)
+
+        sender._label_of = label_of
         return sender
 
-    return built
+    return build
 
 
-_GOLDEN, _RANDOM = StratifiedLabels(), RandomLabels(77)
-WRONG_SENDERS: dict[str, Callable[[StreamPlan], StreamSender]] = {
-    "N - 1 in answers": sender_with_size(lambda base: lambda n, at: n - 1 if n > base else n),
-    "N - 1 always": sender_with_size(lambda base: lambda n, at: max(20, n - 1)),
-    "N - 1, no late parity": sender_with_size(
-        lambda base: lambda n, at: n - 1 if n > base else n, False
-    ),
-    "N - 2, no late parity": sender_with_size(
-        lambda base: lambda n, at: n - 2 if n > base + 1 else n, False
-    ),
-    "N + 1 in answers": sender_with_size(lambda base: lambda n, at: n + 1 if n > base else n),
-    "never raises N": sender_with_size(lambda base: lambda n, at: base),
-    "never raises N, no late parity": sender_with_size(lambda base: lambda n, at: base, False),
-    "always 40": sender_with_size(lambda base: lambda n, at: 40),
-    "answers every second failure": sender_with_size(
-        lambda base: lambda n, at: n if int(at / 4) % 2 else base
-    ),
-    "golden-ratio order": sender_with_labels(lambda right, index: _GOLDEN.label(index)),
-    "random order": sender_with_labels(lambda right, index: _RANDOM.label(index)),
-    "every label twice": sender_with_labels(lambda right, index: right.label(index // 2)),
-    "one label for all": sender_with_labels(lambda right, index: 12345),
-    "mirrored order": sender_with_labels(lambda right, index: 65535 - right.label(index)),
+def _one_less_in_answers(base: int, n: int, at_s: float) -> int:
+    return n - 1 if n > base else n
+
+
+def _two_less_in_answers(base: int, n: int, at_s: float) -> int:
+    return n - 2 if n > base + 1 else n
+
+
+def _one_more_in_answers(base: int, n: int, at_s: float) -> int:
+    return n + 1 if n > base else n
+
+
+def _one_less(base: int, n: int, at_s: float) -> int:
+    return max(20, n - 1)
+
+
+def _never_raised(base: int, n: int, at_s: float) -> int:
+    return base
+
+
+def _always_40(base: int, n: int, at_s: float) -> int:
+    return 40
+
+
+def _raised_every_second_time(base: int, n: int, at_s: float) -> int:
+    return n if int(at_s / 4) % 2 else base
+
+
+def _golden_ratio_label(right_labels: Any, index: int) -> int:
+    return _GOLDEN_RATIO_LABELS.label(index)
+
+
+def _random_label(right_labels: Any, index: int) -> int:
+    return _RANDOM_LABELS.label(index)
+
+
+def _label_used_twice(right_labels: Any, index: int) -> int:
+    return int(right_labels.label(index // 2))
+
+
+def _constant_label(right_labels: Any, index: int) -> int:
+    return 12345
+
+
+def _mirrored_label(right_labels: Any, index: int) -> int:
+    return 65535 - int(right_labels.label(index))
+
+
+WRONG_SENDERS: dict[str, SenderBuilder] = {
+    "N - 1 in answers": sender_with_size(_one_less_in_answers),
+    "N - 1 always": sender_with_size(_one_less),
+    "N - 1, no late parity": sender_with_size(_one_less_in_answers, late_parity=False),
+    "N - 2, no late parity": sender_with_size(_two_less_in_answers, late_parity=False),
+    "N + 1 in answers": sender_with_size(_one_more_in_answers),
+    "never raises N": sender_with_size(_never_raised),
+    "never raises N, no late parity": sender_with_size(_never_raised, late_parity=False),
+    "always 40": sender_with_size(_always_40),
+    "answers every second failure": sender_with_size(_raised_every_second_time),
+    "golden-ratio order": sender_with_labels(_golden_ratio_label),
+    "random order": sender_with_labels(_random_label),
+    "every label twice": sender_with_labels(_label_used_twice),
+    "one label for all": sender_with_labels(_constant_label),
+    "mirrored order": sender_with_labels(_mirrored_label),
 }

@@ -45,13 +45,6 @@ def documents(*names: str) -> tuple[str, ...]:
     return tuple(f"{RECORDED}::test_exit_code_and_json_are_as_recorded[{name}]" for name in names)
 
 
-def computed(*names: str) -> tuple[str, ...]:
-    """Recorded values of rooms and judges by name."""
-    return tuple(
-        f"{RECORDED}::test_what_is_computed_and_judged_is_as_recorded[{name}]" for name in names
-    )
-
-
 def examples(*modules: str) -> tuple[str, ...]:
     """Examples in docstrings of the modules."""
     return tuple(
@@ -64,15 +57,12 @@ STREAMS = tuple(
     for name in ("each-link", "blackhole", "loss", "poisson", "file", "none", "two", "ecmp")
 )
 
-JUDGED = ("streams", "impaired-streams", "invalid-streams", "streams-elsewhere")
-
 PACKAGES = (
     Package(
         name="capillary",
         places=("testbed/routing/capillary",),
         tests=(
             "tests/testbed/routing/capillary",
-            *computed("capillary"),
             *documents("route-capillary", "route-layers", "ror-methods"),
         ),
     ),
@@ -82,14 +72,6 @@ PACKAGES = (
         tests=(
             "tests/fec",
             "tests/testbed/stream/test_parity_in_time.py",
-            *computed(
-                "fec-redundancy",
-                "fec-adaptation",
-                "fec-diagnosis",
-                "fec-streams",
-                "fec-large-blocks",
-            ),
-            *computed("fec-congestion", "fec-path-counts", "fec-belief"),
             *documents(*STREAMS, "download"),
         ),
         left_out=(
@@ -116,12 +98,6 @@ PACKAGES = (
                 f"tests/testbed/stream/prediction/test_{name}.py"
                 for name in ("loss_by_path", "epochs", "diagnosing_sender")
             ),
-            *computed(
-                "judged-streams",
-                "judged-impaired-streams",
-                "judged-invalid-streams",
-                "judged-streams-elsewhere",
-            ),
             *documents("stream-poisson", "stream-file", "mobility"),
         ),
         deselect="not a_wrong_sender_fails",  # thirty long runs, which other tests find out sooner
@@ -132,7 +108,6 @@ PACKAGES = (
         places=("sfio_emu/layout",),
         tests=(
             "tests/sfio_emu/layout",
-            *computed("striped-layout"),
             *documents("sfio-write", "sfio-both", "sfio-strided"),
         ),
     ),
@@ -142,7 +117,6 @@ PACKAGES = (
         tests=(
             "tests/testbed/faults",
             "tests/testbed/stream/test_impaired_streams.py",
-            *computed("faults-grammar", "faults-in-time", "faults-traces", "faults-impaired"),
             *examples(
                 *(
                     f"testbed.faults.{name}"
@@ -163,7 +137,6 @@ PACKAGES = (
                 f"tests/testbed/bulk/test_{name}.py"
                 for name in ("bulk_judgement", "bulk_by_hand", "calibration", "bulk_in_parts")
             ),
-            *computed("judged-bulk"),
             *documents("bulk-circuit", "bulk-packet", "bulk-pattern", "bulk-faults"),
         ),
         interpret=False,
@@ -179,7 +152,6 @@ PACKAGES = (
                 f"tests/testbed/striping/test_{name}.py"
                 for name in ("striping_plans", "striping_keeps_up")
             ),
-            *computed("judged-striping"),
             *documents("sfio-write", "sfio-both", "sfio-strided"),
             *examples("testbed.striping.oracle"),
         ),
@@ -191,7 +163,6 @@ PACKAGES = (
         tests=(
             "tests/testbed/download/test_download_verdict.py",
             "tests/testbed/stream/judgement/test_foresight.py",
-            *computed("judged-downloads"),
             *documents("download", "download-reed-solomon", "download-constant-rate"),
         ),
         interpret=False,
@@ -220,7 +191,6 @@ PACKAGES = (
                     "escapes_hold",
                 )
             ),
-            *computed("judged-metapaths"),
             *examples("testbed.metapath.analysis"),
         ),
         interpret=False,

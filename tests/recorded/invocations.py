@@ -1,9 +1,13 @@
-"""The invocations whose outcome is frozen, and the files that they read. All run in virtual time, with stated seeds."""
+"""The recorded invocations, and the files that they read.
+
+All run in virtual time, with stated seeds.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +15,7 @@ import testbed
 
 STREAM = "stream ring:4 --from s0 --to s2 --fabric simulator --packet-rate 500"
 
+# Files in the folder in which the invocations run, by name.
 FILES: dict[str, Any] = {
     "faults.json": [
         {"link": "s0->s1", "start_s": 1, "stop_s": 2},
@@ -35,8 +40,8 @@ FILES: dict[str, Any] = {
     },
     "demands.json": {"demands": [{"source": "s0", "target": "s2", "bps": 3e6}]},
 }
-"""Written into the folder in which the invocations run."""
 
+# Arguments of ``testbed`` by name; the exit code and the JSON on stdout are recorded.
 JSON: dict[str, str] = {
     "topology-swiss-t1": "topology show swiss-t1 --json",
     "topology-file": "topology show square.json --json",
@@ -85,8 +90,8 @@ JSON: dict[str, str] = {
     "plugins-list": "plugins list --json",
     "schema-network": "schema network",
 }
-"""Name -> words of ``testbed``; the exit code and the JSON on stdout are frozen."""
 
+# Arguments of ``testbed`` by name; the exit code and the text are recorded.
 TEXT: dict[str, str] = {
     **{
         f"help-{name}": f"{name} --help"
@@ -112,36 +117,30 @@ TEXT: dict[str, str] = {
     "no-link": "stream ring:4 --from s0 --to s2 --faults s0->s2@1-2",
     "out-of-bounds": "simulate torus:4x4 --load 7e99",
 }
-"""What is written for people: may be reworded, in a commit that says so."""
 
+# The library's plan for the command of this name; its document is recorded as well.
 TWINS: dict[str, Callable[[], Any]] = {
-    "stream-each-link": lambda: testbed.stream_plan(
-        "ring:4", "s0", "s2", rate_pps=500, faults="each-link"
+    "stream-each-link": partial(
+        testbed.stream_plan, "ring:4", "s0", "s2", rate_pps=500, faults="each-link"
     ),
-    "stream-none": lambda: testbed.stream_plan(
-        "ring:4", "s0", "s2", rate_pps=500, faults="none", duration_s=3
+    "stream-none": partial(
+        testbed.stream_plan, "ring:4", "s0", "s2", rate_pps=500, faults="none", duration_s=3
     ),
-    "mobility": lambda: testbed.mobility_plan(
-        [f"manet:nodes=12,seed=2,frame={k}" for k in range(3)], "n0", "n5"
+    "mobility": partial(
+        testbed.mobility_plan, [f"manet:nodes=12,seed=2,frame={k}" for k in range(3)], "n0", "n5"
     ),
-    "download": lambda: testbed.download_plan("swiss-t1", "s1", "s6"),
-    "bulk-circuit": lambda: testbed.bulk_plan("torus:3x3", message_bytes=100_000),
-    "sfio-both": lambda: testbed.striping_plan("crossbar:4", 2, 2, operation="both"),
-    "wavelengths": lambda: testbed.wavelength_plan("optical-cloud"),
-    "simulate": lambda: testbed.simulation_plan("torus:4x4", 0.2, duration_s=1e-4),
+    "download": partial(testbed.download_plan, "swiss-t1", "s1", "s6"),
+    "bulk-circuit": partial(testbed.bulk_plan, "torus:3x3", message_bytes=100_000),
+    "sfio-both": partial(testbed.striping_plan, "crossbar:4", 2, 2, operation="both"),
+    "wavelengths": partial(testbed.wavelength_plan, "optical-cloud"),
+    "simulate": partial(testbed.simulation_plan, "torus:4x4", 0.2, duration_s=1e-4),
 }
-"""The library's way to what a command of that name does: its document is frozen as well."""
 
 
 def write_files(folder: Path) -> None:
-    """Every file that an invocation names."""
+    """Write all files that the invocations name into the folder."""
     for name, value in FILES.items():
         (folder / name).write_text(json.dumps(value))
     (folder / "pairs-of-nodes.json").write_text(
         json.dumps({"pairs": [["t0", "r5"], ["t4", "r1"], ["t8", "r9"]]})
     )
-
-
-def documents() -> Mapping[str, Mapping[str, Any]]:
-    """Name of a twin -> its document, measured now."""
-    return {name: testbed.run(plan(), "simulator").document for name, plan in TWINS.items()}

@@ -51,7 +51,7 @@ def test_each_place_comes_once_before_any_comes_twice(tmp_path: Path) -> None:
     assert len({tuple(drawn(items, tmp_path, seed)) for seed in range(8)}) > 1
 
 
-def test_annotations_decorators_and_imports_of_the_type_checker_are_passed_over(
+def test_sample_skips_annotations_decorators_and_type_checking_imports(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "row.py").write_text(SOURCE)

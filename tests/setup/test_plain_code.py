@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from types import ModuleType
 
 import pytest
 
 from tests.helpers.paths import ROOT
+
+MAX_TEST_NAME = 70
 
 
 @pytest.fixture(scope="module")
@@ -21,6 +24,8 @@ def checker() -> ModuleType:
     return module
 
 
+# `make lint` runs the same command.
+@pytest.mark.long
 def test_plain_packages_break_no_rule(
     checker: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -65,3 +70,39 @@ def test_check_reports_each_kind_of_violation(
 )
 def test_check_accepts_plain_statements(checker: ModuleType, source: str) -> None:
     assert checker.violations(source) == []
+
+
+def long_test_names(source: str) -> list[str]:
+    """Return the names of test functions in the source that are too long."""
+    names = re.findall(r"^ *(?:async )?def (test_\w+)", source, re.MULTILINE)
+    return [name for name in names if len(name) > MAX_TEST_NAME]
+
+
+def test_names_of_tests_have_at_most_70_characters() -> None:
+    folders = [ROOT / "tests", *ROOT.glob("plugins/*/tests")]
+    files = [file for folder in folders for file in folder.rglob("test_*.py")]
+    long_names = {
+        str(file.relative_to(ROOT)): names
+        for file in files
+        if (names := long_test_names(file.read_text()))
+    }
+    assert len(files) > 400
+    assert long_names == {}
+
+
+def test_long_test_name_is_reported() -> None:
+    longest = "test_" + "x" * (MAX_TEST_NAME - 5)
+    source = f"def {longest}() -> None:\n    pass\n\n\ndef {longest}y() -> None:\n    pass\n"
+    assert long_test_names(source) == [f"{longest}y"]
+
+
+def test_docstrings_of_test_helpers_name_what_they_describe(checker: ModuleType) -> None:
+    files = sorted((ROOT / "tests" / "helpers").glob("*.py"))
+    assert len(files) > 40
+    violations = [
+        f"{file.name}:{violation.line}: {violation.message}"
+        for file in files
+        for violation in checker.violations(file.read_text())
+        if "docstring begins" in violation.message
+    ]
+    assert violations == []

@@ -222,7 +222,7 @@ def test_folder_that_is_no_environment_is_left_alone(machine: Machine) -> None:
     assert (machine.venv / "thesis.tex").read_text() == "years of work"
 
 
-def test_missing_system_package_that_cannot_be_had_is_one_warning_and_no_failure(
+def test_unavailable_system_package_is_a_warning_and_no_failure(
     machine: Machine,
 ) -> None:
     result = machine.provision("--programs", "no-such-program")
@@ -587,7 +587,7 @@ def test_vagrantfile_names_a_wrong_variable(variable: str, value: str) -> None:
     assert result.stderr.startswith(f"{variable}={value} is not a whole number of at least ")
 
 
-def test_virtual_machine_is_provisioned_by_the_same_script_outside_the_synced_folder() -> None:
+def test_virtual_machine_runs_the_setup_script_outside_the_synced_folder() -> None:
     text = (ROOT / "vagrant" / "Vagrantfile").read_text()
     assert "/vagrant/vagrant/provision.sh --vm" in text
     venv = re.search(r'"TESTBED_VENV" => "([^"]+)"', text)

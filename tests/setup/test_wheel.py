@@ -173,7 +173,7 @@ def test_core_is_a_dozen_distributions() -> None:
     assert len(core) <= 12, sorted(core)
 
 
-def test_modules_come_from_the_environment_and_what_is_left_out_is_not_there(
+def test_modules_come_from_the_environment_without_excluded_ones(
     environment: Path,
 ) -> None:
     program = (

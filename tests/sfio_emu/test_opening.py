@@ -119,7 +119,7 @@ def test_a_file_below_a_folder_that_cannot_be_written_is_read(tmp_path: Path) ->
         assert caught.value.errno == errno.EROFS
 
 
-def test_a_file_made_empty_may_have_another_layout_but_one_with_bytes_may_not(opened: Open) -> None:
+def test_new_layout_is_allowed_for_empty_files_only(opened: Open) -> None:
     with opened() as file:
         file.pwrite(b"Good*morning!", 0)
     refusals = (

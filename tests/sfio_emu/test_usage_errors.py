@@ -222,7 +222,7 @@ def test_addresses_and_time_outs_are_checked() -> None:
     assert TcpConnections(place, timeout_s=np.int64(2), stall_s=np.float32(2.5))  # type: ignore[arg-type]
 
 
-def test_what_is_open_cannot_be_pickled_or_copied(file: Any) -> None:
+def test_open_objects_cannot_be_pickled_or_copied(file: Any) -> None:
     for act in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(
             TypeError, match="an open striped file belongs to its process: open it in the other"
@@ -306,7 +306,7 @@ def test_an_error_reaches_whoever_waits_for_another_process(error: SfioError) ->
     lambda base: datatypes.subarray([4], [2], [1], base),
     lambda base: datatypes.resized(base, 0, 3),
 ])  # fmt: skip
-def test_what_a_datatype_is_built_of_is_a_datatype(build: Any) -> None:
+def test_datatype_refuses_other_base_types(build: Any) -> None:
     with pytest.raises(
         UsageError, match=r"is 'double': give a datatype of sfio_emu\.views\.datatypes"
     ):

@@ -748,7 +748,7 @@ def test_one_slip_in_a_key_of_ours_is_refused(key: str, data: st.DataObject) -> 
         ("a.graphml", b'<?xml version="1.0" encoding="zip"?><graphml id="\xfc"/>', "not XML"),
     ],
 )
-def test_what_is_not_read_is_told_by_its_format(
+def test_unread_parts_are_reported_by_format(
     name: str, content: str | bytes, says: str, tmp_path: Path
 ) -> None:
     (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())

@@ -44,7 +44,7 @@ topology:
 """
 
 
-def test_linux_nodes_with_several_cables_forward_and_vendors_kinds_are_said(tmp_path: Path) -> None:
+def test_lab_linux_nodes_forward_and_note_names_vendor_kinds(tmp_path: Path) -> None:
     network, note = read(tmp_path, "lab.clab.yml", LAB.replace("LINK", "mtu: 9000"))
     assert [node.id for node in network.hosts if node.attributes.get("forwarding")] == ["r1", "r2"]
     assert "with several links, which forward over shortest paths: 'r1', 'r2'" in note

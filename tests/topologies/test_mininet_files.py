@@ -81,7 +81,7 @@ def corpus(name: str) -> str:
     return str(Path(__file__).parent / "mininet_files" / name)
 
 
-def test_what_a_file_says_of_links_is_in_the_network() -> None:
+def test_link_parameters_of_mininet_files_are_read() -> None:
     link = read(corpus("double_links.py") + ":mytopo")[0].link("s2", "s1", 1)
     assert (link.capacity_bps, link.delay_s, link.impairments) == (2e7, 0.01, "loss:0.09")
     assert link.attributes["max_queue_size"] == 400
@@ -404,7 +404,7 @@ def test_up_runs_a_file_once(tmp_path: Path) -> None:
         (1, "x\nModuleNotFoundError: No module named 'mininet'", 3, "Mininet is missing"),
     ],
 )
-def test_what_the_machine_lacks_for_a_file_is_exit_code_3(
+def test_missing_software_for_a_file_is_exit_code_3(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

@@ -32,7 +32,7 @@ def test_an_undirected_file_stands_for_both_directions(tmp_path: Path) -> None:
     assert [(k.label, k.capacity_bps) for k in network.links] == [("a->b", 5e6), ("b->a", 5e6)]
 
 
-def test_a_directed_file_keeps_its_directions_and_missing_values_have_defaults(
+def test_directed_file_keeps_directions_and_has_defaults(
     tmp_path: Path,
 ) -> None:
     network = load_network(str(saved(tmp_path, {**two(), "directed": True})))
@@ -43,7 +43,7 @@ def test_a_directed_file_keeps_its_directions_and_missing_values_have_defaults(
 
 @pytest.mark.parametrize("edges", ["links", "edges"])
 @pytest.mark.parametrize("kind", [nx.Graph, nx.DiGraph, nx.MultiGraph, nx.MultiDiGraph])
-def test_what_networkx_writes_is_read(tmp_path: Path, kind: Any, edges: str) -> None:
+def test_networkx_files_are_read(tmp_path: Path, kind: Any, edges: str) -> None:
     graph = kind(name="theirs")
     graph.add_edge(1, 2, capacity_bps=3e6)
     graph.add_edge(2, 3)

@@ -215,7 +215,7 @@ def test_a_value_that_makes_no_network_is_told_in_one_line(value: Any, says: str
 
 
 @pytest.mark.parametrize("value", [3, None, ["a"], {"a"}, Topo, b"ring:4"])
-def test_what_is_no_network_at_all_is_a_usage_error(value: Any) -> None:
+def test_unreadable_network_is_usage_error(value: Any) -> None:
     with pytest.raises(
         UsageError, match=r"give a catalogue name .* networkx graph, a Mininet Topo"
     ):

@@ -38,7 +38,7 @@ def loads(routing: StaticRouting, sources: list[str], destinations: list[str]) -
         ("clos:4", "d-mod-k", 15),
     ],
 )
-def test_all_to_all_takes_shortest_paths_and_loads_the_busiest_link_as_known(
+def test_all_to_all_takes_shortest_paths_and_has_the_known_maximum_load(
     name: str, method: str, largest: int
 ) -> None:
     network = load_network(name)
@@ -67,7 +67,7 @@ def test_swiss_t1_routes_through_the_switch_of_table_2() -> None:
     assert labels(routing("t0", "r1")) == ["t0->s1", "s1->r1"]
 
 
-def test_the_two_switch_example_carries_six_transfers_over_each_middle_link() -> None:
+def test_two_switch_example_has_six_transfers_per_middle_link() -> None:
     routing = static_routing(load_network("two-switch"))
     found = loads(routing, [f"t{k}" for k in range(1, 6)], [f"r{k}" for k in range(1, 6)])
     assert found[("s_a", "s_b", 0)] == found[("s_b", "s_a", 0)] == 6 == max(found.values())

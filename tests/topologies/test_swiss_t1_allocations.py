@@ -9,7 +9,7 @@ from topologies import TopologyError
 from topologies.swiss_t1 import CORE_PAIRS, bottleneck_loads, swiss_t1
 
 
-def test_exactly_362_pairs_of_nodes_and_bottleneck_load_over_all_allocations() -> None:
+def test_swiss_t1_allocations_have_exactly_362_pairs() -> None:
     allocations = np.indices((5,) * 8, dtype=np.int8).reshape(8, -1).T
     nodes = allocations.sum(axis=1, dtype=np.int64)
     bottlenecks = bottleneck_loads(allocations)

@@ -158,7 +158,7 @@ HUGE: dict[str, Callable[[], bytes]] = {
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=[pytest.mark.long] if n == "words.dot" else []) for n in HUGE]
 )
-def test_what_grows_without_bound_is_refused_at_once(name: str, tmp_path: Path) -> None:
+def test_unboundedly_growing_files_are_refused(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(HUGE[name]())
     command = [sys.executable, "-m", "testbed.cli", "topology", "show", name]
     limit = (1_500_000_000, 1_500_000_000)

@@ -185,7 +185,7 @@ def test_a_spoilt_schedule_of_te_ccl_is_told_with_its_line(
         (replaced('"8-Chunk paths"', '"8-Nothing"'), "chunk paths"),
     ],
 )
-def test_what_is_no_schedule_of_te_ccl_is_refused_in_one_line(
+def test_te_ccl_reader_refuses_other_files_in_one_line(
     spoil: Callable[[str], str],
     says: str,
     tmp_path: Path,
@@ -237,7 +237,7 @@ def test_a_network_with_too_few_end_points_is_refused(
     assert verified(capsys, tmp_path / "a.xml", relayed(), "crossbar:1")[0] == 2
 
 
-def test_what_schedule_wrote_holds_with_parts_and_is_spoilt(
+def test_written_schedule_verifies_and_spoilt_ones_do_not(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     written = tmp_path / "w.json"

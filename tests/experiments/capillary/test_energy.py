@@ -43,7 +43,7 @@ def under_failures(route: SplitRoute) -> float:
     return statistics.fmean(transmissions(route, fec_block_size(M, load, DER)) for load in hit)
 
 
-def test_spreading_costs_energy_at_rest_and_saves_some_of_what_failures_cost() -> None:
+def test_spreading_costs_energy_without_failures_and_saves_some_with_them() -> None:
     one, five = ([f(r) for r in routes(layers)] for layers in (1, 5) for f in (at_rest,))
     longer = statistics.fmean(b / a for a, b in zip(one, five, strict=True))
     assert 1.0 <= longer < 1.5, "paths of later layers are no shorter, and not much longer"

@@ -55,7 +55,7 @@ def judged(study: str, rows: Rows) -> str:
 
 
 @pytest.mark.parametrize("study", MODULES)
-def test_what_was_measured_passes_but_for_what_is_said_to_fail(study: str) -> None:
+def test_measured_rows_pass_except_for_declared_failures(study: str) -> None:
     verdict = MODULES[study].judge(whole(study, rows_of(study)))
     for check in verdict.checks:
         assert check.passed or any(words in check.name for words in STAYS_FAILED.get(study, ())), (
@@ -146,7 +146,7 @@ FALLS = [
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
-def test_what_the_rival_would_give_does_not_pass(
+def test_results_of_the_rival_do_not_pass(
     study: str, change: Callable[[dict[str, Any]], dict[str, Any]], fails: list[str]
 ) -> None:
     names = judged(study, [change(row) for row in rows_of(study)])

@@ -105,7 +105,7 @@ def test_a_router_that_fails_takes_all_its_cables_and_its_nodes(name: str):
     assert bool(gone) == (name == "torus:8x8") == (len(kept) < len(traffic_of(run)))
 
 
-def test_of_starving_heads_dear_acks_and_lost_messages_the_study_fails():
+def test_study_fails_for_starving_heads_dear_acks_and_lost_messages():
     before = spoilt("resources", lambda row: False)
     assert set(before.values()) <= {"holds", "cannot-tell"}
     starving = spoilt(
@@ -146,7 +146,7 @@ def test_the_hop_of_a_run_is_that_of_its_point(network: str):
             assert latency_s > late["cut-through", delay_s, seconds] + 2 * 2.048e-6
 
 
-def test_of_dearer_failures_and_lost_packets_the_study_of_hops_fails():
+def test_hops_study_fails_for_dearer_failures_and_lost_packets():
     lost = spoilt(
         "hops", lambda row: row == measured("hops")[-1], received=lambda row: row["received"] - 1
     )

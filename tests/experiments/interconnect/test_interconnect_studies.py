@@ -87,7 +87,7 @@ def failed(study: Study, rows: Sequence[Row]) -> set[str]:
 
 
 #: Studies whose runs take seconds: left to `make soak`.
-SLOW = {"balance", "shapes", "traces"}
+SLOW = {"balance", "collectives", "saturation", "shapes", "traces"}
 NAMES = [
     pytest.param(name, marks=[pytest.mark.long] if name in SLOW else [])
     for name in sorted(ROUTING | RING)
@@ -132,7 +132,7 @@ def test_a_study_fails_where_failures_cost_half_as_much_again(name: str) -> None
     assert more and not any("sent = received" in check for check in more)
 
 
-def test_safety_fails_where_nac_never_moved_and_where_ft_drb_costs_without_failures() -> None:
+def test_safety_fails_if_nac_is_unused_or_ft_drb_costs_without_failures() -> None:
     idle = changed(measured("safety"), lambda row: True, nac_moves=lambda row: 0)
     assert any("moves of NAC in" in check for check in failed(safety.STUDY, idle))
     dear = changed(
@@ -143,7 +143,7 @@ def test_safety_fails_where_nac_never_moved_and_where_ft_drb_costs_without_failu
     assert any("costs nothing" in check for check in failed(safety.STUDY, dear))
 
 
-def test_the_ring_study_fails_where_a_stated_rate_deadlocks_or_a_high_one_does_not() -> None:
+def test_ring_study_fails_if_low_rates_deadlock_or_high_rates_do_not() -> None:
     rows = measured("nac")
     early = changed(
         rows,
@@ -175,7 +175,7 @@ def test_figures_are_drawn_from_rows_with_labelled_axes(name: str) -> None:
         plt.close(figure)
 
 
-def test_performance_is_paired_with_the_run_of_the_same_seed_without_failures() -> None:
+def test_performance_is_paired_by_seed_with_runs_without_failures() -> None:
     rows = [
         {**point, "latency_s": (1.01 if point["faults"] else 1.0) * point["seed"] * 1e-6}
         for point in shapes.STUDY.points(True, 1)

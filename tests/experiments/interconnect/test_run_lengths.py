@@ -11,7 +11,7 @@ from experiments.interconnect.samples import stands_still
     ("short", "doubled", "said"),
     [(10.0, 98.5, "holds"), (10.0, 90.0, "fails"), (98.0, 98.5, "cannot-tell")],
 )
-def test_a_mean_stands_still_moves_or_did_not_even_move_from_the_short_time(
+def test_run_length_check_tells_steady_moving_and_unmoved_means(
     short: float, doubled: float, said: str
 ) -> None:
     noise = (-0.1, 0.0, 0.1)

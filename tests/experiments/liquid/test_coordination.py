@@ -40,7 +40,7 @@ def times_s(message_bytes: int) -> tuple[float, float]:
     return scheduled, rounds_of_messages(free) * free.message_s
 
 
-def test_a_schedule_pays_from_the_size_on_at_which_its_frames_changes_are_earned() -> None:
+def test_schedule_pays_from_the_size_that_earns_its_changes() -> None:
     liquid, free = plans(1_000)
     gained = rounds_of_messages(free) - len(liquid.frames)
     even = CHANGE_S * len(liquid.frames) / (gained * liquid.message_s / liquid.message_bytes)

@@ -83,7 +83,7 @@ def flat_blocks(row: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("study", STUDIES)
-def test_verdict_holds_on_what_is_measured_but_for_what_contradicts_the_thesis(study: Any) -> None:
+def test_verdict_holds_except_where_measurements_contradict_the_thesis(study: Any) -> None:
     verdict = study.judge(measured(study))
     contradicted = AGAINST_THE_THESIS.get(study, {})
     assert [
@@ -241,7 +241,7 @@ def test_verdict_fails_where_the_claim_does(
     assert words in failed(study.judge(spoilt(measured(study), at, change)))
 
 
-def test_what_is_measured_of_the_whole_machine_is_what_the_papers_count() -> None:
+def test_whole_machine_measurements_match_the_papers() -> None:
     whole = measured(liquid_patterns)[WHOLE]
     assert (whole["transfers"], whole["bottleneck_load"], whole["edges"]) == (1024, 48, 48_704)
     assert measured(liquid_gain)[-1]["liquid"] == pytest.approx(1024 / 48)

@@ -32,7 +32,7 @@ def like(method: str, other: str) -> Change:
 
 
 @pytest.mark.parametrize("study", NAMES)
-def test_verdict_holds_on_what_was_measured_but_for_what_contradicts_the_document(
+def test_verdict_holds_except_where_measurements_contradict_the_document(
     study: Any,
 ) -> None:
     verdict = study.judge(measured(study))

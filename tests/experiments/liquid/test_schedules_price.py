@@ -43,6 +43,6 @@ def test_prices_of_a_small_network_by_hand() -> None:
         ({"carried": {"static": 9, "balanced": 9, "halves": 9}}, "balanced routes for halves"),
     ],
 )
-def test_what_is_spoilt_fails(spoilt: dict[str, object], failing: str) -> None:
+def test_spoilt_rows_fail(spoilt: dict[str, object], failing: str) -> None:
     checks = STUDY.judged([row | spoilt for row in rows()]).checks
     assert any(failing in check.name and check.outcome == "fails" for check in checks)

@@ -189,7 +189,7 @@ def test_switches_did_what_the_rules_say(walked: Walked, k: int) -> None:
         (2, lambda row: {"rounds": row["rounds"] + 1}, []),
     ],
 )
-def test_round_verdict_fails_where_a_liquid_plan_is_not_as_short_as_its_bottleneck(
+def test_round_verdict_fails_if_a_liquid_plan_exceeds_its_bottleneck(
     at: int, change: Change, names: list[str]
 ) -> None:
     assert failed(wavelength_rounds.judge(spoilt(rounds(), at, change))) == "; ".join(names)

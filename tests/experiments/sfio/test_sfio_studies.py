@@ -62,7 +62,7 @@ def rows_of(study: Any) -> Rows:
     return [{**row, "invalid": None} for row in published(study.STUDY.name)]
 
 
-def test_what_has_been_published_is_still_there() -> None:
+def test_published_sfio_studies_still_exist() -> None:
     kept = {
         ablation,
         crossbar,
@@ -96,7 +96,7 @@ def test_a_study_has_a_title_and_says_how_it_deviates(study: Any) -> None:
 
 
 @EACH_PUBLISHED
-def test_a_verdict_holds_what_was_measured_but_for_what_contradicts_the_document(
+def test_verdict_holds_except_where_measurements_contradict_the_document(
     study: Any,
 ) -> None:
     verdict = study.judge(rows_of(study))
@@ -455,7 +455,7 @@ def test_prediction_of_a_placement_needs_no_switch() -> None:
     assert 0 < found["predicted_bps"] <= found["liquid_bps"] and 1 < found["liquid_links"] <= 8
 
 
-def test_what_is_written_first_of_the_placements_is_spread_over_the_sizes() -> None:
+def test_first_placements_are_spread_over_the_sizes() -> None:
     first = placed_writes.points(False, 1)[:8]
     assert {point["nodes"] for point in first} == {8, 16, 24, 31} and {
         point["placement"] for point in first
@@ -522,7 +522,7 @@ def test_nodes_at_random_are_judged_beside_the_fitted_allocation(drawn: Rows, wo
     assert {round(row["throughput_bps"] / 1e6, 6) for row in drawn} <= shown
 
 
-def test_a_striped_file_of_up_to_2_gigabytes_is_written_where_more_is_asked_for_a_pair() -> None:
+def test_larger_requests_per_pair_write_a_file_of_at_most_2_gigabytes() -> None:
     points = crossbar.points(False, 1, crossbar.Options(pair_bytes=10_000_000, repetitions=2))
     striped = [point for point in points if "pair_bytes" in point]
     assert {p["nodes"]: p["pair_bytes"] for p in striped if p["nodes"] in (12, 14, 31)} == {
@@ -572,7 +572,7 @@ def test_more_placements_than_the_document_measured_are_refused(
     assert "1 to 53" in capsys.readouterr().err
 
 
-def test_the_folder_of_a_killed_study_goes_when_the_next_begins_and_its_own_is_locked(
+def test_folder_of_a_killed_study_is_removed_by_the_next_and_locked_in_use(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left = tmp_path / ".subfiles-left"

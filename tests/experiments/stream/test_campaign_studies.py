@@ -24,7 +24,7 @@ def test_every_quick_point_of_the_walk_is_as_predicted() -> None:
     assert list(mobility_manet.figures(rows)) == ["loss"]
 
 
-def test_equation_45_holds_where_failures_are_rare_and_falls_short_where_they_are_not() -> None:
+def test_equation_45_holds_for_rare_failures_and_not_for_frequent_ones() -> None:
     plan = planned(load_network("swiss-t1"), "s1", "s6")
     plan = replace(plan, duration_s=1e5)
     rare = expected_redundancy(plan, PoissonFaults(rate_per_s=0.005, lasts_s=1.0))

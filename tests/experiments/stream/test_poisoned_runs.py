@@ -114,7 +114,7 @@ def test_a_warning_that_saves_nothing_fails() -> None:
 
 
 @pytest.mark.parametrize(("by", "fails"), [(0, False), (1, True)])
-def test_walking_nodes_packets_that_fare_otherwise_than_their_labels_say_fail(
+def test_moving_nodes_fail_if_packets_do_not_follow_their_labels(
     by: int, fails: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     point = next(

@@ -214,7 +214,7 @@ def test_the_peers_datagrams_come_into_rows_with_their_lengths_and_times() -> No
 
 
 @pytest.mark.parametrize("rows", [False, True])
-def test_where_more_may_wait_all_that_came_before_the_last_one_was_taken(rows: bool) -> None:
+def test_larger_queue_takes_all_packets_before_the_last(rows: bool) -> None:
     """Foreign datagrams fill a batch, too."""
     with ExitStack() as stack:
         own, peer, other = (stack.enter_context(bound_to(f"127.0.0.{k}")) for k in (1, 2, 3))

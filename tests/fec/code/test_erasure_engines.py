@@ -136,7 +136,7 @@ def test_reedsolo_decodes_what_the_fast_engines_encode(m: int, extra: int, seed:
     assert reference.decode(arrived) == packets
 
 
-def test_what_the_code_cannot_do_is_said() -> None:
+def test_impossible_requests_raise_errors() -> None:
     for wrong in (0, 255, 1000):
         with pytest.raises(FecError, match="RaptorQ"):
             ReedSolomonCode(wrong)

@@ -66,7 +66,7 @@ def test_a_key_of_text_is_refused() -> None:
 
 
 @pytest.mark.parametrize("key", [None, bytes(16)])
-def test_what_was_received_in_a_buffer_that_is_used_again_stays_as_it_was(
+def test_received_packets_survive_reuse_of_their_buffer(
     key: bytes | None,
 ) -> None:
     sender, receiver = build_sender(block_size=24, key=key), build_receiver(key=key)

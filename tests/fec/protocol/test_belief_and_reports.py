@@ -34,7 +34,7 @@ def schedule_of(*halves: tuple[int, int]) -> Schedule:
     return schedule
 
 
-def test_no_block_is_stamped_two_and_a_half_blocks_and_a_tenth_of_the_way_early() -> None:
+def test_block_is_never_stamped_two_and_a_half_blocks_early() -> None:
     schedule = schedule_of()
     assert schedule.period_us == 20_000 and schedule.confirmed
     assert schedule.earliest_us(10) == 210_000 - 50_000
@@ -118,7 +118,7 @@ class Strays:
         )
 
 
-def test_eight_packets_that_agree_are_believed_and_each_other_one_takes_one_away() -> None:
+def test_receiver_believes_eight_agreeing_packets_and_others_subtract_one() -> None:
     strays = Strays()
     assert [strays.agreed() for _ in range(8)] == [*[False] * 7, True]
     strays = Strays()
@@ -209,7 +209,7 @@ def test_clock_set_back_makes_a_report_due() -> None:
     assert one.next_s() == pytest.approx(5.41) and totals["urgent_reports"] == 1
 
 
-def test_paths_are_numbered_from_nothing_modulo_two_to_the_sixteenth_and_counted() -> None:
+def test_path_numbers_start_at_zero_and_wrap_at_65536() -> None:
     numbers = PathNumbers(bytes([0]) * 32768 + bytes([255]) * 32768)
     assert numbers.next(5) == numbers.next(6) == (0, 0)
     found = [numbers.next(40_000) for _ in range(65_537)]
@@ -273,7 +273,7 @@ def test_loss_is_measured_over_100_packets_and_damped() -> None:
     assert fast.loss == pytest.approx(0.25)
 
 
-def test_each_block_is_sent_once_as_far_as_should_suffice_before_any_is_sent_again() -> None:
+def test_each_block_is_sent_sufficiently_once_before_any_is_repeated() -> None:
     one = sender(4 * 512 - 40)  # four blocks of eight symbols
     assert one.blocks == 4 and one.source_symbols == 32
     order = [packet.block for k in range(44) for packet in one.packets_due(k / 100, limit=1)]
@@ -330,7 +330,7 @@ def test_symbols_that_no_file_has_are_refused(
     assert found.value.reason == reason
 
 
-def test_acknowledgements_name_each_decoded_block_and_come_at_once_or_at_every_interval() -> None:
+def test_acknowledgements_name_decoded_blocks_at_once_or_at_each_interval() -> None:
     acknowledgement = encode_acknowledgement(3, 2**32 - 1, 2**32 + 7, {0: b"", 255: b""})
     assert decode_acknowledgement(acknowledgement, 3) == (2**32 - 1, 7, 1 | 1 << 255)
     code = ReedSolomonBlocks()
@@ -356,7 +356,7 @@ def test_acknowledgements_name_each_decoded_block_and_come_at_once_or_at_every_i
     assert receiver.done and receiver.file == bytes(900) and not receiver.corrupted
 
 
-def test_an_acknowledgement_tells_of_the_packet_that_left_last_to_the_microsecond() -> None:
+def test_acknowledgement_reports_the_last_packet_to_the_microsecond() -> None:
     one = sender(900)
     packets = [
         packet.data

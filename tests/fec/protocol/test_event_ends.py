@@ -145,7 +145,7 @@ def test_nothing_is_handed_on_twice_altered_or_late(
 @drawn(80)
 @example([(0.02, 0, 5, False)] * 12, 3)
 @given(offers, st.integers(0, 10**9))
-def test_what_the_code_can_repair_comes_and_in_order(
+def test_repairable_packets_arrive_in_order(
     drawn_offers: list[tuple[float, int, int, bool]], seed: int
 ) -> None:
     chance, lost = random.Random(seed), defaultdict[int, int](int)
@@ -178,7 +178,7 @@ def test_short_blocks_stand_the_failure_that_they_are_made_for(
     assert check_once_and_intact(carry(loop, offered), offered, slack_s=0.01) == len(offered)
 
 
-def test_a_cable_that_is_cut_under_way_loses_nothing_to_a_sender_that_adapts() -> None:
+def test_link_failure_loses_nothing_with_an_adaptive_sender() -> None:
     def size_for(loss: float) -> int:
         return stratified_tolerance_block_size(round(min(0.9, loss + 0.015), 3), 20)
 
@@ -291,7 +291,7 @@ def test_arbitrary_bytes_are_counted_and_never_raise() -> None:
     assert receiver.received + sum(receiver.rejected.values()) == FUZZED
 
 
-def test_blocks_at_any_pace_begin_a_few_at_once_and_one_a_millisecond_after_that() -> None:
+def test_unpaced_blocks_begin_in_a_burst_then_one_per_millisecond() -> None:
     schedule = _AnyPace()
     assert schedule.may_begin(70_000, -1, 0) and not schedule.may_begin(EARLY_BLOCKS + 1, 0, 0)
     for block, stamp_us in ((3, 10_000), (4, 10_100), (9, 500_000), (9, 900_000), (5, 950_000)):
@@ -310,7 +310,7 @@ def test_blocks_at_any_pace_begin_a_few_at_once_and_one_a_millisecond_after_that
         )
 
 
-def test_a_flow_that_was_long_under_way_is_in_order_from_the_first_packet_on() -> None:
+def test_flow_already_running_is_in_order_from_the_first_packet() -> None:
     order, first = FlowOrder(0.08), 9_000_000
     assert not [order.take(1, first + k, b"", 0.0, False) for k in (0, 2)][-1]
     found = order.take(1, first + 1, b"", 0.04, False) + order.due(0.08)

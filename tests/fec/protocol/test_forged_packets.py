@@ -383,7 +383,7 @@ def test_reports_numbered_anew_are_followed() -> None:
     assert sender.counters["repeated_reports"] <= 12
 
 
-def test_what_a_forged_block_adds_to_reports_does_not_make_them_bad() -> None:
+def test_reports_with_a_forged_block_stay_valid() -> None:
     """The next two blocks may begin early for all that a receiver knows; the sender still learns of the others."""
 
     def forge(receiver: StreamReceiver, sender: StreamSender, now: float) -> Iterable[bytes]:

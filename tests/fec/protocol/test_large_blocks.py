@@ -140,7 +140,7 @@ def test_a_sender_does_not_answer_the_losses_of_its_own_congestion() -> None:
     assert highest > 0.6
 
 
-def test_a_sender_that_was_kept_waiting_bursts_for_50_ms_and_tells_what_it_skipped() -> None:
+def test_delayed_sender_bursts_for_50_ms_and_reports_skipped_packets() -> None:
     parameters = LargeBlockParameters(
         symbol_bytes=8, block_symbols=200, arrival_pps=1000, max_pps=1000
     )

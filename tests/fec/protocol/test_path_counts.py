@@ -32,7 +32,7 @@ def numbered_sender(path_of_label: bytes, policy: int = 40) -> StreamSender:
     lost=st.sets(st.integers(0, 299)),
     cuts=st.lists(st.integers(1, 65535), max_size=9, unique=True),
 )
-def test_numbers_missing_on_a_path_are_the_packets_it_lost_before_its_last_one(
+def test_missing_path_numbers_are_losses_before_the_last_packet(
     labels: list[int], lost: set[int], cuts: list[int]
 ) -> None:
     edges = [0, *sorted(cuts), 65536]
@@ -161,7 +161,7 @@ def test_a_copy_that_comes_when_its_block_is_over_does_not_hide_a_loss() -> None
     assert decode_report(receiver.reports_due(1.0)[0]).paths == ((1, 1, len(packets) - 1),)
 
 
-def test_a_receiver_that_is_started_again_does_not_report_as_lost_what_another_one_had() -> None:
+def test_restarted_receiver_does_not_report_packets_of_its_predecessor() -> None:
     loop = DelayLoop(numbered_sender(bytes(65536)), build_receiver())
     loop.run_until(20.0)
     loop.receiver = build_receiver()

@@ -41,7 +41,7 @@ def accounts(loop) -> tuple[set[int], int]:
 @drawn(60)
 @example(seed=199627, size=10, jitter_ms=28)  # the time of a block is known badly from two blocks
 @given(seed=st.integers(0, 10**9), size=st.integers(M, 14), jitter_ms=st.integers(0, 60))
-def test_any_loss_that_leaves_m_symbols_of_each_block_delivers_everything_in_time(
+def test_losses_that_leave_m_symbols_per_block_delay_nothing(
     seed: int, size: int, jitter_ms: int
 ) -> None:
     chance = random.Random(seed)
@@ -76,7 +76,7 @@ def test_any_loss_that_leaves_m_symbols_of_each_block_delivers_everything_in_tim
     burst_s=st.floats(0, 0.5),
     twice=st.floats(0, 0.5),
 )
-def test_what_was_generated_is_delivered_or_given_up_explicitly(
+def test_generated_packets_are_delivered_or_reported_lost(
     seed: int, loss: float, burst_s: float, twice: float
 ) -> None:
     chance = random.Random(seed)
@@ -109,7 +109,7 @@ def test_what_was_generated_is_delivered_or_given_up_explicitly(
     loss=st.floats(0, 1),
     report_loss=st.floats(0, 1),
 )
-def test_reports_lost_repeated_overtaken_or_damaged_never_raise_n_above_its_cap(
+def test_damaged_or_repeated_reports_never_raise_n_above_its_cap(
     seed: int, cap: int, loss: float, report_loss: float
 ) -> None:
     chance = random.Random(seed)
@@ -187,7 +187,7 @@ def test_n_follows_a_random_loss_to_equation_25(share: float) -> None:
     assert sender.block_size == policy(0.05)
 
 
-def test_cutting_one_return_path_does_not_silence_reports_and_cutting_both_holds_n() -> None:
+def test_reports_survive_one_failed_return_path_and_n_stays_without_both() -> None:
     sender = build_sender(policy=lambda loss: int(20 / (1 - loss)) + 4, hold_s=0.5)
     loop = DelayLoop(sender, build_receiver(), forward=cut(0, 16384, 0.5, 2.5))
     loop.backward = lambda way, number, at: (

@@ -47,7 +47,7 @@ def of_kind(events, kind):
     return [event for event in events if isinstance(event, kind)]
 
 
-def test_source_packets_are_delivered_at_once_and_recovered_ones_with_the_mth_symbol() -> None:
+def test_source_is_delivered_at_once_and_repairs_at_the_mth_symbol() -> None:
     receiver, events = small(), []
     for at, symbol in ((0.01, 0), (0.02, 2), (0.03, 5), (0.04, 4)):
         events.append(receiver.receive(packet(0, symbol, at), at))
@@ -93,7 +93,7 @@ def test_a_block_without_m_symbols_is_given_up_at_the_playback_deadline() -> Non
     assert receiver.counters["late"] == 1 and receiver.counters["lost_sources"] == 3
 
 
-def test_the_deadline_follows_the_first_packets_time_stamp_and_the_quickest_packet() -> None:
+def test_deadline_follows_the_first_timestamp_and_the_fastest_packet() -> None:
     receiver = small(playback_s=0.4)
     receiver.receive(packet(0, 1, 0.02), 0.09)  # slow: 70 ms on the way
     assert receiver.next_deadline_s() <= 0.49
@@ -104,7 +104,7 @@ def test_the_deadline_follows_the_first_packets_time_stamp_and_the_quickest_pack
     assert receiver.worst_reordering_s == pytest.approx(0.08)
 
 
-def test_a_packet_after_its_blocks_deadline_is_late_though_nobody_called_advance() -> None:
+def test_packet_after_its_deadline_is_late_even_without_advance() -> None:
     receiver = small(playback_s=0.4)
     receiver.receive(packet(0, 0), 0.0)
     events = receiver.receive(packet(0, 1, 0.001), 0.5)
@@ -139,7 +139,7 @@ def test_blocks_of_which_nothing_came_are_given_up_with_the_others() -> None:
         ("shape", packet(0, 0, source_packets=5)),
     ],
 )
-def test_what_does_not_belong_is_refused_and_counted_by_reason(reason: str, data: bytes) -> None:
+def test_foreign_packets_are_refused_and_counted_by_reason(reason: str, data: bytes) -> None:
     receiver = small()
     assert receiver.receive(data, 0.0) == []
     assert dict(receiver.rejected) == {reason: 1}
@@ -278,7 +278,7 @@ def test_reports_come_by_time_by_packets_and_not_without_news() -> None:
     assert len(receiver.reports_due(6.01)) == 1
 
 
-def test_a_block_that_cannot_be_repaired_is_reported_within_the_urgent_interval() -> None:
+def test_irreparable_block_is_reported_within_the_urgent_interval() -> None:
     receiver = small(report_interval_s=1.0, urgent_s=0.02, report_packets=1000)
     for symbol in range(N):
         receiver.receive(packet(0, symbol, 0.0), 0.0)
@@ -294,7 +294,7 @@ def test_a_block_that_cannot_be_repaired_is_reported_within_the_urgent_interval(
     assert receiver.counters["urgent_reports"] == 1
 
 
-def test_a_block_whose_tail_is_missing_is_reported_when_the_second_next_begins() -> None:
+def test_block_without_its_end_is_reported_when_the_second_next_begins() -> None:
     receiver = small(report_interval_s=1.0, urgent_s=0.02, report_packets=1000)
     receiver.receive(packet(0, 0, 0.0), 0.0)
     receiver.reports_due(0.0)
@@ -314,14 +314,14 @@ def test_a_report_says_what_arrived() -> None:
     assert report.blocks == ((0, 0b11), (1, 0), (2, 0b100000))
 
 
-def test_packets_that_come_after_their_deadline_are_still_reported_as_arrived() -> None:
+def test_packets_after_their_deadline_are_reported_as_arrived() -> None:
     receiver = small(playback_s=0.1)
     receiver.receive(packet(0, 0, 0.0), 0.0)
     receiver.receive(packet(0, 1, 0.0), 0.5)
     assert decode_report(receiver.reports_due(0.5)[0]).blocks == ((0, 0b11),)
 
 
-def test_a_symbol_protected_wrongly_by_its_sender_is_counted_and_not_delivered() -> None:
+def test_symbol_with_wrong_parity_is_counted_and_not_delivered() -> None:
     receiver = small()
     bad = b"\xff\xff" + bytes(SYMBOL - 2)
     header = PacketHeader(

@@ -56,7 +56,7 @@ def test_packets_are_what_the_header_class_encodes() -> None:
             assert unprotect(symbol) == payload(packet.block * 20 + packet.symbol)
 
 
-def test_source_packets_come_at_the_rate_and_parity_evenly_over_the_next_block() -> None:
+def test_source_is_sent_at_the_rate_and_parity_spread_over_the_next_block() -> None:
     sender = build_sender(base=30)
     ticks = everything(sender, 0.4)
     source = [at for at, due in ticks for p in due if p.symbol < 20]
@@ -107,7 +107,7 @@ def test_finishing_completes_the_block_under_way() -> None:
     assert rest[-1].block == 1
 
 
-def test_a_block_not_known_complete_is_extended_at_once_when_a_report_shows_loss() -> None:
+def test_incomplete_block_is_extended_when_a_report_shows_loss() -> None:
     sender = build_sender(policy=lambda loss: 30 if loss > 0.05 else 22)
     for k in range(46):
         sender.packets_due(0.001 * k)
@@ -134,7 +134,7 @@ def test_no_late_parity_after_the_playback_deadline() -> None:
     assert 0 not in extended and 1 in extended
 
 
-def test_a_block_that_lacks_packets_is_helped_though_the_estimate_stays_low() -> None:
+def test_block_that_lacks_packets_is_extended_despite_a_low_estimate() -> None:
     """An unlucky block on a link of low loss: the policy asks for no more, its packets do."""
     sender = build_sender()
     for k in range(700):
@@ -156,7 +156,7 @@ def test_a_fixed_block_size_is_neither_adapted_nor_helped() -> None:
     assert loop.receiver.counters["undecodable_blocks"] > 20
 
 
-def test_what_is_no_report_of_this_stream_is_counted_and_changes_nothing() -> None:
+def test_foreign_reports_are_counted_and_change_nothing() -> None:
     sender = build_sender(policy=lambda loss: 40)
     sender.packets_due(0.1)
     good = report(0, 0.1, [], 0)
@@ -326,7 +326,7 @@ def test_sender_without_reports_uses_the_silent_size() -> None:
     )
 
 
-def test_reports_are_believed_as_far_ahead_as_forged_packets_can_lead_a_receiver() -> None:
+def test_sender_believes_reports_as_far_ahead_as_receivers_can_be_misled() -> None:
     for highest, good in ((6, True), (7, False)):
         sender = build_sender()
         assert len(sender.packets_due(0.05, limit=100)) > 50  # blocks 0 to 2

@@ -216,9 +216,7 @@ def test_report_decoder_names_why_it_refuses(data: bytes, reason: str) -> None:
         ("session", 2**32 - 1),
     ],
 )
-def test_each_field_goes_over_the_wire_up_to_its_largest_value_and_no_further(
-    name: str, largest: int
-) -> None:
+def test_wire_carries_each_field_up_to_its_maximum_only(name: str, largest: int) -> None:
     roomy = dataclasses.replace(HEADER, block_size=255)
     header = dataclasses.replace(roomy, **{name: largest})
     symbol = bytes(header.symbol_length)

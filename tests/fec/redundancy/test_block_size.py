@@ -211,7 +211,7 @@ def test_window_of_what_is_no_loss_precision_or_confidence_is_refused(
         binomial_window_for(*wrong)
 
 
-def test_a_loss_that_asks_for_longer_blocks_than_any_code_has_is_refused_at_once() -> None:
+def test_loss_beyond_the_longest_code_is_refused() -> None:
     assert fec_block_size(20, "0.9999999", 1e-5) > 4e8
     for loss in ("0.999999999", "0.999999999999999999"):
         with pytest.raises(FecError, match="blocks of more than 1e"):

@@ -78,7 +78,7 @@ def test_every_block_of_the_worst_window_size_decodes(cuts: list[int], m: int, o
     start=st.integers(0, LABELS - 1), m=st.integers(1, 30), tolerance=st.integers(0, LABELS // 2)
 )
 @drawn(60)
-def test_any_interval_within_the_tolerance_needs_no_more_than_its_block_size(
+def test_intervals_within_the_tolerance_need_at_most_their_block_size(
     start: int, m: int, tolerance: int
 ) -> None:
     interval = (start, min(LABELS, start + tolerance))

@@ -34,13 +34,13 @@ def opened(
         ({"round_trip_s": 0.07, "loss": 0.1, "pps": 1000, "lasts_s": 0.7}, True),
     ],
 )
-def test_it_opens_after_three_intervals_of_a_queue_and_ten_times_what_tcp_would_send(
+def test_congestion_begins_after_three_intervals_of_queue_at_ten_times_tcp(
     case: dict[str, float], opens: bool
 ) -> None:
     assert opened(**case) == opens
 
 
-def test_it_closes_when_the_queue_has_been_gone_for_the_hold_time() -> None:
+def test_congestion_ends_when_the_queue_was_empty_for_the_hold_time() -> None:
     breaker = CongestionBreaker(interval_s=0.1, spread_s=0.0, hold_s=2.0)
     states = []
     for k in range(80):

@@ -79,7 +79,7 @@ def test_one_failed_cable_is_named_and_cleared_again(diagnoser: Diagnoser, name:
     assert diagnoser.certain and diagnoser.names() == () and not diagnoser.unexplained
 
 
-def test_cables_in_series_are_named_together_because_their_labels_are_the_same(
+def test_cables_in_series_are_suspected_together(
     diagnoser: Diagnoser,
 ) -> None:
     stream(diagnoser, 0, 500, on("h-i"))
@@ -107,7 +107,7 @@ def test_a_second_failure_is_added_and_each_ends_by_itself(diagnoser: Diagnoser)
     assert diagnoser.certain and diagnoser.names() == ()
 
 
-def test_two_failures_at_once_and_a_failed_node_are_explained_by_the_fewest(
+def test_fewest_causes_explain_double_failures_and_failed_nodes(
     diagnoser: Diagnoser,
 ) -> None:
     stream(diagnoser, 0, 400, on("b-d", "c-f"))
@@ -117,7 +117,7 @@ def test_two_failures_at_once_and_a_failed_node_are_explained_by_the_fewest(
     assert other.certain and other.names() == ("node k",)
 
 
-def test_a_failure_of_which_nothing_is_heard_any_more_makes_the_next_one_uncertain(
+def test_failure_without_further_reports_makes_the_next_uncertain(
     diagnoser: Diagnoser,
 ) -> None:
     for label in (40_100, 60_100, 40_200):
@@ -264,7 +264,7 @@ def test_the_estimator_speaks_where_labels_explain_nothing_and_says_so() -> None
     assert 26 <= deciding.block_size_at(2.0) <= 32
 
 
-def test_where_everything_is_lost_no_block_size_helps_and_n_stays() -> None:
+def test_n_stays_if_everything_is_lost() -> None:
     table = CandidateTable([FailureCandidate(name="only", intervals=((0, LABELS),))])
     estimator = BlockSizeController(AdaptationParameters(base=22), lambda loss: 40)
     deciding = DiagnosingControl(
@@ -337,7 +337,7 @@ def test_diagnosis_considers_two_failures_from_the_beginning() -> None:
 
 
 @pytest.mark.parametrize("passing", [True, False])
-def test_a_node_is_not_believed_while_one_of_its_cables_and_a_stall_explain_as_much(
+def test_node_is_not_believed_while_a_cable_and_a_stall_explain_as_much(
     passing: bool,
 ) -> None:
     """A cable is down for long enough to be certain of; of the other one packets were lost for a moment only, as

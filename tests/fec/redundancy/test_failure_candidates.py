@@ -70,7 +70,7 @@ def test_no_suspects_and_labels_outside_of_the_label_space_are_refused(
     st.integers(1, 9),
     st.permutations(range(12)).map(tuple),
 )
-def test_a_short_block_has_the_parity_that_the_failures_that_n_stands_ask_for(
+def test_short_block_has_the_parity_of_failures_that_n_covers(
     sets: list[tuple[tuple[int, int], ...]], m: int, rule: tuple[int, ...]
 ) -> None:
     sizes = [[block_size_of_order(own, k, rule) for k in range(1, m + 1)] for own in sets]

@@ -57,7 +57,7 @@ rules = st.sampled_from(CANDIDATES) | st.integers(2, 60).flatmap(
 
 @drawn(25)
 @given(groups=groups())
-def test_the_best_order_is_no_worse_than_the_usual_one_and_no_better_than_the_bound(
+def test_best_order_lies_between_the_bound_and_the_usual_order(
     groups: Groups,
 ) -> None:
     best, usual = best_layout(groups, 20, 0.05), label_layout(groups, 20, 0.05, WEYL_MULTIPLIER)
@@ -105,7 +105,7 @@ def test_an_order_is_given_up_where_it_asks_for_more_than_the_limits(
 
 @drawn(40)
 @given(groups=groups(), choice=rules)
-def test_no_order_has_less_of_an_interval_than_the_search_takes_for_the_least(
+def test_no_order_has_less_of_an_interval_than_the_search_assumes(
     groups: Groups, choice: LabelRule
 ) -> None:
     for intervals, _ in groups:
@@ -170,7 +170,7 @@ def test_layout_of_thirds_and_halves_reaches_the_bound() -> None:
 
 
 @pytest.mark.parametrize("multiplier", CANDIDATES)
-def test_candidates_are_permutations_that_answer_the_usual_tolerance_with_the_bound(
+def test_candidates_are_permutations_with_the_bound_at_the_usual_tolerance(
     multiplier: int,
 ) -> None:
     assert math.gcd(multiplier, LABELS) == 1
@@ -178,7 +178,7 @@ def test_candidates_are_permutations_that_answer_the_usual_tolerance_with_the_bo
 
 
 @pytest.mark.parametrize("multiplier", CANDIDATES)
-def test_runs_of_any_length_leave_no_wide_gap_so_that_a_failed_link_is_seen(
+def test_runs_of_any_length_leave_no_wide_gap_in_the_labels(
     multiplier: int,
 ) -> None:
     for count in (30, 60, 120, 240, 480, 960, 1920, 3840):
@@ -214,7 +214,7 @@ def test_a_moved_loss_changes_the_windows_that_a_recount_finds() -> None:
         assert grown == after[0] - before[0] and (counted == recounted).all()
 
 
-def test_no_order_is_chosen_that_leaves_out_all_labels_but_those_of_one_group() -> None:
+def test_no_order_omits_all_labels_outside_one_group() -> None:
     """An order of slots takes some labels only: with one of all the labels left, a heavy link's failure lost all."""
     heavy, thin = ((0, LABELS - 1),), ((LABELS - 1, LABELS),)
     layout = best_layout(((heavy, 1), (thin, 2)), 20, 0.05)

@@ -132,7 +132,7 @@ def test_block_size_is_kept_for_the_hold_and_then_falls_to_the_base() -> None:
         assert control.block_size == (high if held else 22), now
 
 
-def test_what_a_second_rise_overshoots_is_corrected_within_the_hold() -> None:
+def test_overshoot_of_a_second_rise_is_corrected_within_the_hold() -> None:
     control = controller()
     control.add(fates(0.3, 500), times(500), 0.5)
     settled = control.block_size
@@ -184,7 +184,7 @@ def test_parameters_out_of_range_are_refused(wrong: dict[str, float]) -> None:
 
 
 @pytest.mark.parametrize("deterministic", [True, False])
-def test_where_nothing_is_known_the_loss_is_none_and_may_be_anything(deterministic: bool) -> None:
+def test_unknown_loss_is_none_and_unbounded(deterministic: bool) -> None:
     estimator = LossEstimator(deterministic=deterministic)
     assert (estimator.packets, estimator.loss, estimator.margin) == (0, 0.0, 1.0)
     estimator.add([True, False], times(2))
@@ -193,7 +193,7 @@ def test_where_nothing_is_known_the_loss_is_none_and_may_be_anything(determinist
     assert (estimator.packets, estimator.loss, estimator.margin) == (0, 0.0, 1.0)
 
 
-def test_margin_is_a_packet_in_stratified_order_and_half_a_deviation_at_random() -> None:
+def test_margin_is_one_packet_if_stratified_and_half_a_deviation_at_random() -> None:
     for deterministic, margin in ((True, 0.01), (False, 0.5 * (0.2 * 0.8 / 100) ** 0.5)):
         estimator = LossEstimator(deterministic=deterministic)
         estimator.add([k % 5 == 2 for k in range(100)], times(100))
@@ -208,7 +208,7 @@ def news(lost: list[bool], start_s: float = 0.0) -> list[PacketReport]:
     ]
 
 
-def test_a_hundred_and_twenty_eight_losses_on_end_are_an_outage_and_count_for_nothing() -> None:
+def test_128_losses_in_a_row_are_an_outage_and_do_not_count() -> None:
     for run, outage in ((127, False), (128, True)):
         control = controller()
         control.on_packet_reports(news([False] * 100 + [True] * run), 0.3)
@@ -239,7 +239,7 @@ def test_half_a_gap_is_made_up_for_after_a_rise_alone() -> None:
     assert (steady.packets, steady.loss) == (20, 5 / 20)
 
 
-def test_what_left_too_lately_waits_for_news_of_longer_paths() -> None:
+def test_recent_packets_wait_for_reports_of_longer_paths() -> None:
     control = controller(apart_s=0.05)
     control.on_packet_reports(news([True] * 40), 0.1)  # the last of them left at 39 ms
     assert control.loss == 0 and control.block_size == 22

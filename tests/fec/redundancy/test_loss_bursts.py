@@ -181,9 +181,7 @@ def test_blocks_fail_as_often_as_the_chain_says(
     ("p", "r", "bad"),
     [pytest.param(*one, marks=[] if k == 1 else pytest.mark.soak) for k, one in enumerate(CHAINS)],
 )
-def test_n_is_that_of_the_bursts_where_parity_after_them_would_come_too_late(
-    p: float, r: float, bad: float
-) -> None:
+def test_n_covers_bursts_if_later_parity_would_be_too_late(p: float, r: float, bad: float) -> None:
     """Within a quarter of what the chain asks for, once bursts were seen; the rival is the block size of equation 25 at
     the mean loss, which loses many blocks."""
     needed = burst_answer(chain_of(p, r, bad))

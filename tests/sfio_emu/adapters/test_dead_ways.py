@@ -81,7 +81,7 @@ with listening(Path(sys.argv[2]), limits=Limits(silence_s=float(sys.argv[1]))) a
 
 
 @pytest.mark.long
-def test_a_client_whose_way_is_taken_away_is_kept_as_long_as_its_listener_is_told(
+def test_client_without_a_path_is_disconnected_after_the_silence_limit(
     tmp_path: Path,
 ) -> None:
     own_network = ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]

@@ -62,13 +62,18 @@ def glob_source(striped: SfioFileSystem) -> str:
 
 
 class TestCopy(abstract.AbstractCopyTests, Striped):  # type: ignore[misc]
+    # Thirty patterns; `make test` copies with the patterns of the other tests of this class.
+    test_copy_glob_edge_cases = pytest.mark.long(
+        abstract.AbstractCopyTests.test_copy_glob_edge_cases
+    )
+
     @pytest.fixture
     def fs_glob_edge_cases_files(self, glob_source: str) -> str:
         return glob_source
 
 
 class TestGet(abstract.AbstractGetTests, Striped):  # type: ignore[misc]
-    # We find what patterns get as we find what they copy, and `make test` copies by all of them.
+    # The file system expands patterns of get and of copy in the same way.
     test_get_glob_edge_cases = pytest.mark.soak(abstract.AbstractGetTests.test_get_glob_edge_cases)
 
 

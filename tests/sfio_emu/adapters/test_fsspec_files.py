@@ -45,9 +45,7 @@ def shares(tmp_path: Path, path: str) -> list[int]:
     return [(tmp_path / host / path).stat().st_size for host in HOSTS]
 
 
-def test_pandas_writes_and_reads_a_parquet_file_striped_over_four_listeners(
-    places: str, tmp_path: Path
-) -> None:
+def test_pandas_writes_and_reads_parquet_over_four_listeners(places: str, tmp_path: Path) -> None:
     pandas = pytest.importorskip("pandas")
     draw = np.random.default_rng(1)
     table = pandas.DataFrame(
@@ -112,7 +110,7 @@ def test_files_are_written_listed_moved_copied_and_deleted(
     assert all((tmp_path / host / "moved").exists() for host in HOSTS)
 
 
-def test_what_is_missing_or_there_already_is_an_error_of_the_operating_system(
+def test_missing_and_existing_paths_raise_operating_system_errors(
     files: SfioFileSystem,
 ) -> None:
     assert not files.exists("none") and not files.exists("none/deep")
@@ -268,7 +266,7 @@ def test_files_and_folders_may_be_called_by_dots(files: SfioFileSystem) -> None:
     assert files.find("", withdirs=True) == ["kept"]
 
 
-def test_what_fails_while_a_file_is_open_is_an_error_of_the_operating_system(
+def test_failures_of_an_open_file_raise_operating_system_errors(
     tmp_path: Path,
 ) -> None:
     with listener(tmp_path, "p1", limit_bytes=3000) as (_, place):
@@ -383,7 +381,7 @@ def test_names_at_the_top_are_copied_moved_and_fetched_into_folders(
     assert files.find("") == ["b", "dir/x", "there/a", "there/b", "there/dir/x", "there/y"]
 
 
-def test_what_is_called_like_a_pattern_is_moved_and_deleted_alone(files: SfioFileSystem) -> None:
+def test_file_named_like_a_pattern_is_moved_and_deleted_alone(files: SfioFileSystem) -> None:
     files.pipe({"a[1]": b"this", "a1": b"other", "*": b"star", "d/a*": b"", "d/ab": b""})
     files.mv("a[1]", "moved")
     files.rm("*")
@@ -398,7 +396,7 @@ def test_what_is_called_like_a_pattern_is_moved_and_deleted_alone(files: SfioFil
     [("é" * 128, errno.ENAMETOOLONG), ("d/" * 600, errno.ENAMETOOLONG), (";" * 100, errno.ENAMETOOLONG),
      ("a/../b", errno.EACCES), ("a\0b", errno.EINVAL), ("\ud800", errno.EINVAL)],
 )  # fmt: skip
-def test_what_no_file_can_be_called_is_an_error_of_the_operating_system(
+def test_impossible_file_names_raise_operating_system_errors(
     files: SfioFileSystem, name: str, number: int
 ) -> None:
     for act in (

@@ -21,7 +21,7 @@ from sfio_emu.wire import Kind
 from tests.helpers.listeners import listener, listening, session_of
 
 
-def test_a_read_of_more_bytes_than_an_answer_can_count_is_refused_and_others_are_served(
+def test_listener_refuses_too_large_a_read_and_serves_others(
     tmp_path: Path,
 ) -> None:
     with listening(tmp_path) as addresses:

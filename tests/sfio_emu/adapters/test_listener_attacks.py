@@ -163,7 +163,7 @@ def test_a_client_with_costly_requests_does_not_hold_up_others(tmp_path: Path) -
                 thread.join()
 
 
-def test_who_never_ends_a_message_is_dropped(
+def test_client_that_never_ends_a_message_is_disconnected(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     limits = Limits(greeting_s=0.4, grace_s=0.4)

@@ -126,7 +126,7 @@ def spoken_to(server: GroupServer) -> Iterator[socket.socket]:
         ([Frame(Kind.WELCOME, 0)], b"sent a WELCOME that it may not send"),
     ],
 )
-def test_what_no_rank_sends_ends_the_group(
+def test_unexpected_message_ends_the_group(
     tmp_path: Path, frames: list[Frame], said: bytes
 ) -> None:
     with GroupServer(f"unix:{tmp_path}/group", 1) as server, spoken_to(server) as stream:
@@ -308,7 +308,7 @@ def _interrupt(*_: object) -> bytes:
 
 @drawn(60)
 @given(size=st.integers(1, 5), rounds=st.integers(0, 4), data=st.data())
-def test_rounds_complete_in_any_order_of_arrival_and_of_any_cutting_of_the_streams(
+def test_rounds_complete_in_any_order_and_segmentation(
     size: int, rounds: int, data: st.DataObject
 ) -> None:
     orders = [data.draw(st.permutations(range(size))) for _ in range(rounds + 1)]

@@ -92,7 +92,7 @@ class _DyingConnections(TcpConnections):
 
 @pytest.mark.parametrize("size", [100, 50_000], ids=["in a message", "in many"])
 @pytest.mark.parametrize("again", [True, False], ids=["the write is repeated", "another appends"])
-def test_an_appender_that_dies_between_two_nodes_loses_nothing_acknowledged(
+def test_appender_that_dies_between_two_nodes_loses_nothing_acknowledged(
     tmp_path: Path, size: int, again: bool
 ) -> None:
     """Neither node knows of the other's message: that one had its part and one had not is seen by the sizes alone."""

@@ -34,7 +34,7 @@ def test_a_disk_that_moves_little_at_a_time_moves_all(tmp_path: Path, settings: 
 
 @both
 @pytest.mark.parametrize("place", [0, 2_000_000])
-def test_a_disk_that_fails_in_the_middle_of_a_long_read_is_named_with_the_path(
+def test_disk_failure_within_a_long_read_is_named_with_the_path(
     tmp_path: Path, settings: Settings, place: int
 ) -> None:
     disk = Disk()
@@ -124,7 +124,7 @@ def test_a_disk_that_stands_still_is_waited_for(
 
 
 @both
-def test_a_disk_that_stands_still_in_the_middle_of_a_long_read_spoils_no_answer(
+def test_stalled_disk_within_a_long_read_spoils_no_answer(
     tmp_path: Path, settings: Settings
 ) -> None:
     disk = Disk()
@@ -163,7 +163,7 @@ def test_all_clients_give_up_a_disk_that_does_not_come_back(tmp_path: Path) -> N
             disk.gate.set()
 
 
-def test_what_was_synced_survives_a_power_cut(tmp_path: Path) -> None:
+def test_synced_writes_survive_a_power_cut(tmp_path: Path) -> None:
     """100 cuts: all bytes that were synced and not written again since are there, whatever else the disk had in its
     cache."""
     draw = random.Random(8)
@@ -181,7 +181,7 @@ def test_what_was_synced_survives_a_power_cut(tmp_path: Path) -> None:
     assert lost_without_sync > 10_000, "a disk that loses nothing would show nothing"
 
 
-def test_who_syncs_while_a_sync_is_under_way_shares_the_next_one(tmp_path: Path) -> None:
+def test_sync_during_a_sync_shares_the_next_one(tmp_path: Path) -> None:
     disk = Disk()
     with listening(tmp_path, subfiles=disk.subfiles) as addresses:
         sessions = [session_of(addresses) for _ in range(12)]

@@ -92,7 +92,7 @@ def at_once(*acts: Callable[[], object]) -> list[object]:
 
 
 @pytest.mark.parametrize("attributes", [True, False])
-def test_a_file_that_was_replaced_over_a_restart_is_stale_and_the_new_one_untouched(
+def test_file_replaced_during_a_restart_is_stale_and_the_new_one_unchanged(
     nodes: Nodes, sessions: list[Session], monkeypatch: pytest.MonkeyPatch, attributes: bool
 ) -> None:
     if not attributes:  # what a file system without them says
@@ -233,7 +233,7 @@ def test_emptying_a_file_in_its_own_layout_leaves_it_the_file_that_it_is(
 
 
 @pytest.mark.scaled
-def test_of_two_renames_onto_one_name_at_once_one_wins_whole(sessions: list[Session]) -> None:
+def test_one_of_two_simultaneous_renames_wins(sessions: list[Session]) -> None:
     for race in range(RACES):
         for number, (session, name) in enumerate(zip(sessions, (OTHER, THIRD), strict=True)):
             write(session, name, 10, bytes([65 + number]) * 400)
@@ -256,7 +256,7 @@ def test_of_two_renames_onto_one_name_at_once_one_wins_whole(sessions: list[Sess
 
 
 @pytest.mark.scaled
-def test_of_two_creations_with_different_units_at_once_one_wins_whole(
+def test_one_of_two_simultaneous_creations_wins(
     sessions: list[Session],
 ) -> None:
     for race in range(RACES):
@@ -277,7 +277,7 @@ def test_of_two_creations_with_different_units_at_once_one_wins_whole(
         remove_subfiles(sessions[0], parse_file_name(NAME))
 
 
-def test_who_opens_while_a_file_is_replaced_waits_and_gets_one_file(
+def test_open_during_a_replacement_waits_and_gets_one_file(
     sessions: list[Session], nodes: Nodes
 ) -> None:
     """Half of the subfiles are the new file's: a reader waits for whoever has the lock, and then finds one file."""

@@ -27,7 +27,7 @@ def nodes_at(root: Path) -> Iterator[Nodes]:
         nodes.close()
 
 
-def test_what_is_begun_is_there_when_it_was_waited_for(tmp_path: Path) -> None:
+def test_nonblocking_calls_are_complete_after_waiting(tmp_path: Path) -> None:
     with nodes_at(tmp_path) as nodes:
         file = StripedFile.open("p1/a;p2/a", 7, session=session_of(nodes.places, timeout_s=20))
         blocks = [np.full(1 + 37 * n, n, dtype=np.uint8) for n in range(40)]

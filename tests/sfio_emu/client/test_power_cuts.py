@@ -52,7 +52,7 @@ def image(tmp_path: Path) -> Path:
     return place
 
 
-def test_what_was_synced_is_on_an_ext4_that_lost_its_power(tmp_path: Path, image: Path) -> None:
+def test_synced_writes_are_on_an_ext4_that_lost_its_power(tmp_path: Path, image: Path) -> None:
     draw = random.Random(14)
     lost_without_sync = kept = 0
     for cut in range(CUTS):

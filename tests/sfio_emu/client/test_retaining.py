@@ -61,7 +61,7 @@ def retained(root: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("change", ["rename", "mcreate", "another unit", "mdelete"])
-def test_what_one_node_refuses_leaves_all_as_it_was(
+def test_refusal_of_one_node_changes_nothing(
     nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
     refusing = (tmp_path / "p2").stat().st_ino

@@ -80,7 +80,7 @@ mclose(file)
 """
 
 
-def test_errors_of_several_nodes_are_summed_over_all_processes_and_reset_when_read(
+def test_errors_of_all_nodes_are_summed_over_processes_and_reset_when_read(
     tmp_path: Path,
 ) -> None:
     for host in ("p1", "p3"):
@@ -147,7 +147,7 @@ def test_every_process_learns_what_one_raises_in_a_collective_call(tmp_path: Pat
 
 
 @pytest.mark.parametrize("odd", [0, 1, 2])
-def test_a_collective_open_with_different_stripe_units_is_refused_in_all_processes(
+def test_collective_open_refuses_different_stripe_units_in_all_processes(
     tmp_path: Path, odd: int
 ) -> None:
     def act(rank: int, session: Session) -> float:
@@ -261,7 +261,7 @@ def test_every_process_is_told_of_a_killed_listener_within_two_seconds(tmp_path:
     assert min(took_s) < 2, took_s
 
 
-def test_what_a_killed_client_was_told_is_written_is_on_disk(tmp_path: Path) -> None:
+def test_acknowledged_writes_of_a_killed_client_are_on_disk(tmp_path: Path) -> None:
     program = (
         "import os, sys\n"
         "from sfio_emu import mopen, mwritec\n"
@@ -294,7 +294,7 @@ def test_what_a_killed_client_was_told_is_written_is_on_disk(tmp_path: Path) -> 
         assert other.pread(5, 0) == b"alive"
 
 
-def test_a_full_disk_is_counted_and_other_subfiles_and_later_calls_are_unharmed(
+def test_full_disk_is_counted_and_harms_no_other_subfile_or_later_call(
     tmp_path: Path,
 ) -> None:
     small = tmp_path / "small"

@@ -269,7 +269,7 @@ def test_a_corrupted_message_is_rejected_whole_and_counted(
         assert straight.take_errors()["rejected"] == 1
 
 
-def test_what_is_written_is_checked_unless_told_not_to(tmp_path: Path) -> None:
+def test_writes_are_checked_by_default(tmp_path: Path) -> None:
     for settings, accepted in ((None, False), (Settings(check_data=False), True)):
         with (
             listener(tmp_path, "p1") as (_, addresses),

@@ -187,7 +187,7 @@ def test_a_write_that_extends_a_file_on_several_nodes_asks_nobody_again(
         assert a.size() == len(a.pread(400_000, 0)) == 300_100
 
 
-def test_without_optimisation_each_fragment_is_one_message_and_one_call_of_the_disk(
+def test_each_fragment_is_one_message_and_disk_call_without_optimisation(
     tmp_path: Path,
 ) -> None:
     """Also where the file grows by them, and behind its end; nothing is no fragment."""

@@ -69,7 +69,7 @@ def test_a_failure_names_the_call_and_the_path() -> None:
         (b"x" * 28, "not a message of this protocol"),
     ],
 )
-def test_what_is_no_answer_ends_the_connection(stream: bytes, why: str) -> None:
+def test_invalid_answer_ends_the_connection(stream: bytes, why: str) -> None:
     with pytest.raises(ProtocolError, match=why):
         answered(stream)
 

@@ -85,7 +85,7 @@ def test_strided_blocks_are_written_and_read_as_a_byte_array_has_them(
         assert session.take_errors()["rejected"] == 0
 
 
-def test_what_tells_strided_blocks_does_not_grow_with_their_number(tmp_path: Path) -> None:
+def test_strided_request_size_does_not_grow_with_blocks(tmp_path: Path) -> None:
     with listening(tmp_path) as addresses:
         file = StripedFile.open(NAME, 75, session=session_of(addresses))
         data = bytes(75 * 4000)

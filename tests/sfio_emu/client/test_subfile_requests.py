@@ -79,7 +79,7 @@ def opened(session: Session, *paths: str) -> list[OpenSubfile]:
     return session.open([SubfileName(host="p1", path=path) for path in paths])
 
 
-def test_what_an_opening_made_goes_again_unless_it_is_used(
+def test_unmake_removes_created_subfiles_unless_they_are_used(
     session: Session, tmp_path: Path
 ) -> None:
     root = tmp_path / "p1"

@@ -258,7 +258,7 @@ def test_a_file_may_have_settings_of_its_own(places: Addresses) -> None:
         use(None)
 
 
-def test_a_file_closed_by_one_thread_is_closed_for_the_others_between_their_calls(
+def test_file_closed_by_one_thread_is_closed_for_other_threads(
     tmp_path: Path,
 ) -> None:
     with listening(tmp_path) as addresses:

@@ -70,14 +70,14 @@ def test_regular_runs_up_to_a_page_are_cut_between_runs() -> None:
     assert StripedPiece(WHOLE, 0, 0, 9000, 0).grain(4097) == 4097
 
 
-def test_what_a_piece_takes_of_a_message_is_its_bytes_and_its_rows() -> None:
+def test_piece_takes_its_bytes_and_rows_of_a_message() -> None:
     assert StripedPiece(WHOLE, 0, 5, 45, 0).cost_bytes == 40 + 16
     for run_bytes, cost in ((1, 32 + 16 * 40), (75, 32 + 75 * 40)):
         piece = RegularPiece(0, run_bytes, 40, at=(0, 300), source=(0, 225))
         assert (piece.cost_bytes, piece.listed().cost_bytes) == (cost, (run_bytes + 16) * 40)
 
 
-def test_rows_of_a_message_name_the_subfile_the_runs_and_how_far_they_are_apart() -> None:
+def test_message_rows_name_subfile_runs_and_distances() -> None:
     striped = StripedPiece(Layout(stripe_unit=10, subfiles=4), 3, 5, 45, 0)
     assert striped.rows().tolist() == [(3, 40, 5)]
     regular = RegularPiece(2, 75, 5, at=(7, 300), source=(1000, 80))
@@ -200,7 +200,7 @@ def test_few_blocks_are_striped_and_many_are_listed() -> None:
         )
 
 
-def test_places_that_recur_after_no_more_blocks_than_there_are_or_256_are_regular() -> None:
+def test_offsets_that_recur_within_256_blocks_are_regular() -> None:
     def kinds(subfiles: int, count: int) -> set[type]:
         places = [(subfiles + 1) * k for k in range(count)]
         requests, layout = (

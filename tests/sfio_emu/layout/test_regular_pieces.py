@@ -78,7 +78,7 @@ def gathered(piece: Piece, memory: np.ndarray) -> bytes:  # type: ignore[type-ar
     return stream.tobytes()
 
 
-def test_interleaved_stripe_units_are_regular_on_every_subfile_and_others_are_listed() -> None:
+def test_interleaved_stripe_units_are_regular_and_others_are_listed() -> None:
     def kinds(distance: int, size: int = 75, subfiles: int = 3) -> list[type]:
         layout = Layout(stripe_unit=75, subfiles=subfiles)
         requests = make_requests(

@@ -63,14 +63,14 @@ def test_runs_are_written_and_read_and_counted() -> None:
     assert wire.decode_counts(memoryview(answer.body), 2)[1].cast("I").tolist() == [2, 5]
 
 
-def test_a_run_of_no_bytes_makes_a_subfile_as_long_as_its_offset_and_never_shorter() -> None:
+def test_empty_run_extends_a_subfile_to_its_offset_and_never_shortens_it() -> None:
     client = Client()
     client.ask(Kind.WRITE, runs((1, 0, 50)))
     client.ask(Kind.WRITE, runs((1, 0, 20)))
     assert client.content == bytes(50)
 
 
-def test_a_write_says_how_long_each_subfile_was_in_the_order_in_which_they_are_named() -> None:
+def test_write_returns_the_previous_lengths_of_subfiles_in_their_order() -> None:
     client = Client()
     client.ask(Kind.OPEN, message_bodies.encode_open("b"))
     client.ask(Kind.WRITE, runs((1, 3, 10), (2, 1, 20)), b"abcd")

@@ -100,7 +100,7 @@ def sent_while_the_disk_stands_still(
         return crossed
 
 
-def test_later_messages_cross_the_network_while_the_disk_works_on_the_first(
+def test_later_messages_are_transferred_during_disk_work_on_the_first(
     tmp_path: Path, gate: Gate
 ) -> None:
     settings = Settings(message_bytes=MESSAGE_BYTES, window=4)

@@ -63,7 +63,7 @@ def test_mpi4py_finds_no_fault_in_files_on_striped_files(suite: Path, tmp_path: 
     assert int(done.stdout.split()[2]) >= 88 and " 0 failed, 0 skipped" in done.stdout
 
 
-def test_what_romios_programs_do_ends_as_by_romio(tmp_path: Path) -> None:
+def test_romio_programs_end_as_with_romio(tmp_path: Path) -> None:
     try:
         mpiexec = find_mpiexec()
     except CapabilityError:

@@ -208,7 +208,7 @@ def test_an_error_reaches_the_handler_and_is_raised_all_the_same(tmp_path: Path)
     ]
 
 
-def test_a_file_of_one_process_stands_beside_those_of_all_and_is_left_after_an_error(
+def test_file_of_one_process_works_beside_shared_ones_and_after_an_error(
     tmp_path: Path,
 ) -> None:
     def act(rank: int, session: Session) -> object:

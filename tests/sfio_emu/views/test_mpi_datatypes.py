@@ -172,7 +172,7 @@ def test_bounds_are_those_mpi_computes() -> None:
 
 
 @needs_mpi
-def test_the_cross_ordered_type_of_the_thesis_is_found_by_packing_and_refused_as_a_view() -> None:
+def test_cross_ordered_type_is_found_by_packing_and_refused_as_a_view() -> None:
     from mpi4py import MPI
 
     opaque = MPI.BYTE.Create_indexed([1] * 5, [2, 6, 5, 7, 4]).Commit()

@@ -85,7 +85,7 @@ def test_non_blocking_calls_move_the_pointer_at_once(tmp_path: Path) -> None:
     assert in_every_process(tmp_path, 2, act) == [True] * 2
 
 
-def test_non_blocking_collective_and_shared_calls_move_what_the_blocking_ones_do(
+def test_nonblocking_collective_and_shared_calls_match_blocking_ones(
     tmp_path: Path,
 ) -> None:
     def act(rank: int, session: Session) -> object:

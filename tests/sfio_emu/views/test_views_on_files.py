@@ -115,7 +115,7 @@ def bytes_of(layout: Datatype, count: int, start: int) -> list[int]:
 
 @drawn(70)
 @given(st.data())
-def test_what_is_written_through_a_view_is_read_back_and_nothing_else_changes(
+def test_view_reads_back_its_writes_and_changes_nothing_else(
     data: st.DataObject,
 ) -> None:
     before = bytes(range(1, 200))

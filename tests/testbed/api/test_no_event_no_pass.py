@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -109,19 +109,45 @@ def impaired(words: str) -> StreamPlan:
 STREAMS: dict[str, Callable[[], StreamPlan]] = {
     "faults": faulty,
     "losses": partly_lost,
-    "single path": lambda: testbed.stream_plan(
-        "ring:4", "s0", "s2", method="single", faults=["s0->s1@2-3"], duration_s=5, rate_pps=200
+    "single path": partial(
+        testbed.stream_plan,
+        "ring:4",
+        "s0",
+        "s2",
+        method="single",
+        faults=["s0->s1@2-3"],
+        duration_s=5,
+        rate_pps=200,
     ),
-    "fixed N": lambda: testbed.stream_plan(
-        "ring:4", "s0", "s2", block_size=40, faults=["s0->s1@2-3"], duration_s=5, rate_pps=200
+    "fixed N": partial(
+        testbed.stream_plan,
+        "ring:4",
+        "s0",
+        "s2",
+        block_size=40,
+        faults=["s0->s1@2-3"],
+        duration_s=5,
+        rate_pps=200,
     ),
-    "overlapping": lambda: testbed.stream_plan(
-        "ring:4", "s0", "s2", faults=["s0->s1@2-4", "s3->s2@3-5"], duration_s=7, rate_pps=200
+    "overlapping": partial(
+        testbed.stream_plan,
+        "ring:4",
+        "s0",
+        "s2",
+        faults=["s0->s1@2-4", "s3->s2@3-5"],
+        duration_s=7,
+        rate_pps=200,
     ),
-    "bursts": lambda: impaired("ge:p=0.02,r=0.3"),
-    "delays": lambda: impaired("delay:0.01"),
-    "moving": lambda: testbed.mobility_plan(
-        "manet:nodes=12,degree=6,seed=3", "n0", "n11", count=2, frame_s=2.0, rate_pps=200.0
+    "bursts": partial(impaired, "ge:p=0.02,r=0.3"),
+    "delays": partial(impaired, "delay:0.01"),
+    "moving": partial(
+        testbed.mobility_plan,
+        "manet:nodes=12,degree=6,seed=3",
+        "n0",
+        "n11",
+        count=2,
+        frame_s=2.0,
+        rate_pps=200.0,
     ),
 }
 

@@ -366,7 +366,7 @@ def test_network_of_up_is_reached_from_another_terminal() -> None:
         assert prompt.wait(30) == 0
 
 
-def test_session_outlives_the_thread_that_began_it_and_works_inside_an_event_loop() -> None:
+def test_session_outlives_its_first_thread_and_works_in_an_event_loop() -> None:
     """A notebook's kernel runs its cells inside a running loop, and libraries begin things in threads that end."""
     begun: list[testbed.Session] = []
     thread = threading.Thread(target=lambda: begun.append(testbed.session("ring:3")))

@@ -29,9 +29,7 @@ def says(judged: dict[str, Any]) -> dict[str, str]:
     return {name: row["say"] for name, row in judged.items()}
 
 
-def test_what_grew_in_hours_of_work_is_what_the_page_names(
-    soak: ModuleType, samples: list[Any]
-) -> None:
+def test_soak_growth_matches_the_page(soak: ModuleType, samples: list[Any]) -> None:
     judged = says(soak.judge(samples))
     assert set(soak.COUNTS) < judged.keys()
     assert {name: say for name, say in judged.items() if say != "flat"} == {

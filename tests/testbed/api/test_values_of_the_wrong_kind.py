@@ -35,7 +35,7 @@ def test_is_refused(call: Callable[[Any], object], given: object) -> None:
     assert type(refused.value) is not ValueError and "\n" not in str(refused.value)
 
 
-def test_what_a_plan_cannot_do_without_is_named() -> None:
+def test_missing_values_of_a_plan_are_named() -> None:
     with pytest.raises(UsageError, match=r"^striping_plan: give compute_nodes and io_nodes$"):
         testbed.striping_plan(RING)
     with pytest.raises(InputError, match="has no node '0'"):

@@ -89,7 +89,7 @@ def test_a_node_whose_process_is_killed_shares_it_with_nobody() -> None:
     assert process_groups(["a"], ["a"]) == [("a",)]
 
 
-def test_retransmissions_count_from_the_begin_of_the_run_and_never_below_none() -> None:
+def test_retransmissions_count_from_the_start_and_are_never_negative() -> None:
     before = {0: TcpRetransmissions(100, 2, 1), 1: TcpRetransmissions(50, 1, 1)}
     after = {
         0: TcpRetransmissions(400, 5, 3),

@@ -55,9 +55,7 @@ def check_of(plan: BulkPlan, key: str, **changes: Any) -> Check:
 
 @pytest.mark.parametrize("packets", [1, 3])
 @pytest.mark.parametrize("more", [0, 1])
-def test_links_carry_messages_with_headers_and_half_as_many_acknowledgements_come_back(
-    packets: int, more: int
-) -> None:
+def test_links_carry_headers_and_half_as_many_acknowledgements(packets: int, more: int) -> None:
     plan = plan_of(packets * 1448 - OVERHEAD_BYTES + more)
     forward, back = packets * 1448 + more + 66 * (packets + more), 66 * (packets + more) / 2
     links = set(plan.loads) | {reverse_of(link) for link in plan.loads}
@@ -67,7 +65,7 @@ def test_links_carry_messages_with_headers_and_half_as_many_acknowledgements_com
     }
 
 
-def test_what_tcp_sent_again_counts_on_every_link_of_its_path() -> None:
+def test_tcp_retransmissions_count_on_each_link_of_their_path() -> None:
     plan = plan_of(1_000_000)
     again = {0: TcpRetransmissions(1000, 2), 1: TcpRetransmissions(500, 1, 3)}
     found = BulkFacts(plan, on_switches(plan, retransmitted=again)).retransmitted_bytes
@@ -130,7 +128,7 @@ def test_a_link_is_busy_while_a_transfer_of_that_frame_sends_over_it() -> None:
     assert BulkFacts(plan, doubled).busy_fractions([first]) == {first: (1.0,)}
 
 
-def test_tcp_takes_of_each_frame_as_long_as_the_transfer_that_repeats_for_longest() -> None:
+def test_tcp_occupies_each_frame_as_long_as_its_longest_repetition() -> None:
     plan = plan_of(1_000_000)
     (first, second), third = plan.frames[0][:2], plan.frames[1][0]
 
@@ -210,7 +208,7 @@ def test_changes_of_circuits_may_take_as_long_as_a_machine_may_stand_still() -> 
     assert "longer time frames" in words
 
 
-def test_what_tcp_repeats_and_what_changes_take_count_together() -> None:
+def test_tcp_retransmissions_and_circuit_changes_count_together() -> None:
     plan = plan_of(1_000_000)  # it may lose 0.06 s
     first = plan.frames[0][0]
     for packets, says in ((10, False), (11, True)):  # 3.6 ms a packet, and 0.0239 s of changes
@@ -296,7 +294,7 @@ def test_messages_are_calibrated_for_six_tenths_of_a_second() -> None:
     assert counts(90_000) == (16, 16)
 
 
-def test_the_longest_path_is_calibrated_and_disjoint_ones_over_bottlenecks_first() -> None:
+def test_longest_path_is_calibrated_and_disjoint_bottlenecks_first() -> None:
     plan = bulk_plan("swiss-t1:allocation=2-2-1-0-1-0-0-0", message_bytes=1_000_000)
     (alone,) = single_path_goodput(plan).transfers
     hops = [len(transfer.path) for transfer in plan.transfers]
@@ -314,7 +312,7 @@ def test_the_longest_path_is_calibrated_and_disjoint_ones_over_bottlenecks_first
     assert hard.index(max(hard)) in together
 
 
-def test_messages_are_too_short_to_tell_where_two_packets_are_half_of_what_is_borne() -> None:
+def test_messages_are_too_short_if_two_packets_exceed_half_the_tolerance() -> None:
     slow = Goodput(single_path_bps=10e6, concurrent_bps=9e6, concurrent_paths=4)
     edge = 18_000 / ((1 - 0.965) / 2) / 16
     for message_bytes, hint in (

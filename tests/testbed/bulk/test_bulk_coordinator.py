@@ -131,7 +131,7 @@ def test_rings_deadlock_are_told_and_still_deliver_everything(seed: int) -> None
     assert run.failure is None and run.delivered == len(asked.transfers)
 
 
-def test_a_run_that_must_not_retreat_ends_at_a_deadlock_and_names_the_circle() -> None:
+def test_run_without_retreat_ends_at_a_deadlock_and_names_the_cycle() -> None:
     asked = bulk_plan(
         "ring:6", scheduling="round-robin", message_bytes=SIZE, link_rate_bps=RATE, barrier=False
     )
@@ -233,7 +233,7 @@ def test_a_run_in_which_nothing_arrives_ends_and_says_what_it_waited_for() -> No
     )
 
 
-def test_a_damaged_message_is_sent_again_over_its_circuit_and_five_times_is_enough() -> None:
+def test_damaged_message_is_repeated_over_its_circuit_at_most_five_times() -> None:
     coordinator = BulkCoordinator(plan(SMALL, [[i] for i in range(25)]))
     coordinator.start(0.0)
     coordinator.actions()

@@ -63,7 +63,7 @@ def test_bytes_beyond_the_schedule_fail_unless_tcp_sent_them_again() -> None:
 @pytest.mark.parametrize(
     "late", [replace(CALM, worst_lateness_s=0.05), replace(CALM, mean_lateness_s=0.003)]
 )
-def test_a_machine_that_stood_still_makes_the_run_invalid_whatever_came_out(
+def test_stalled_machine_makes_the_run_invalid(
     late: MachineLoad,
 ) -> None:
     plan = plan_of(1_000_000)
@@ -90,7 +90,7 @@ def one_repeats(**counts: int) -> dict[int, TcpRetransmissions]:
 
 
 @pytest.mark.parametrize("slower", [1.08, 3.5])  # without and with a time-out of TCP in it
-def test_a_run_too_short_for_its_changes_of_circuits_is_invalid_however_long_it_took(
+def test_run_too_short_for_its_circuit_changes_is_invalid(
     slower: float,
 ) -> None:
     plan = plan_of(100_000)  # 0.12 s at 20 Mbit/s
@@ -105,7 +105,7 @@ def test_a_run_too_short_for_its_changes_of_circuits_is_invalid_however_long_it_
     assert judged(plan, slower=slower).exit_code == 1, "without changes the machine is not to blame"
 
 
-def test_changes_of_circuits_count_once_a_message_where_no_frame_waits_for_them() -> None:
+def test_circuit_changes_count_once_per_message_if_no_frame_waits() -> None:
     """Round robin, 200 kB over 20 Mbit/s: some 80 ms a message."""
     network = load_network("swiss-t1:allocation=2-2-2-2-0-0-0-0")
     free, phases = (
@@ -128,7 +128,7 @@ def test_changes_of_circuits_count_once_a_message_where_no_frame_waits_for_them(
         assert "changes of circuits took" in str(judged(plan, **spoilt).invalid)
 
 
-def test_what_a_machine_usually_stands_still_counts_where_a_run_has_less_to_lose() -> None:
+def test_usual_stalls_of_the_machine_count_if_the_run_tolerates_less() -> None:
     late = replace(CALM, worst_lateness_s=0.008)
     assert judged(plan_of(100_000), strain=late).exit_code == 4, "0.008 of 0.12 s are more than 5 %"
     assert judged(plan_of(1_000_000), strain=late).exit_code == 0
@@ -161,7 +161,7 @@ def test_repeats_that_switches_cannot_explain_leave_a_slow_run_failed() -> None:
     )
 
 
-def test_a_measured_run_of_twelve_packets_a_message_is_invalid_and_failed_before() -> None:
+def test_measured_run_of_twelve_packets_per_message_is_invalid() -> None:
     """100 kB over links of 1 Mbit/s, four machines' nodes, 23 November 2026: 0.946 of the liquid throughput."""
     network = load_network("swiss-t1:allocation=1-1-1-1-0-0-0-0")
     plan = bulk_plan(network, message_bytes=100_000, link_rate_bps=1e6)

@@ -58,7 +58,7 @@ def carried(
     return told
 
 
-def test_every_message_arrives_once_in_both_switchings_and_the_counters_agree(
+def test_each_message_arrives_once_in_both_switchings_as_counters_confirm(
     sandboxed: Callable[..., Any], timely: Callable[..., None]
 ) -> None:
     def run() -> str | None:
@@ -131,7 +131,7 @@ def left_behind() -> list[int]:
 
 
 @pytest.mark.unclocked
-def test_connections_of_a_run_are_gone_with_it_and_say_no_goodbyes_in_the_next(
+def test_connections_end_with_their_run_and_do_not_disturb_the_next(
     sandboxed: Callable[..., Any],
 ) -> None:
     in_the_run, after = sandboxed(left_behind)
@@ -180,7 +180,7 @@ def test_a_receiver_that_dies_is_named_and_leaves_no_partial_message(
     timely(run)
 
 
-def test_a_cut_link_tears_circuits_down_and_repeats_transfers_on_the_other_path(
+def test_failed_link_removes_circuits_and_repeats_transfers_elsewhere(
     sandboxed: Callable[..., Any], timely: Callable[..., None]
 ) -> None:
     def run() -> str | None:

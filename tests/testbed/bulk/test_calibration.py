@@ -62,7 +62,7 @@ def test_paths_together_share_no_link_and_one_alone_is_a_longest() -> None:
     assert len(plan.transfers[one].path) == max(len(t.path) for t in plan.transfers)
 
 
-def test_a_burst_of_other_work_is_tried_again_and_the_first_good_attempt_counts() -> None:
+def test_calibration_is_repeated_after_other_work_until_an_attempt_is_good() -> None:
     machine = Machine([0.5, MIN_TOGETHER])
     found = calibrate(plan_of(1000), machine.measure)
     assert (found.single_path_bps, found.concurrent_bps) == (10e6, 10e6 * MIN_TOGETHER)
@@ -72,7 +72,7 @@ def test_a_burst_of_other_work_is_tried_again_and_the_first_good_attempt_counts(
     )
 
 
-def test_a_machine_that_lags_every_time_makes_the_run_invalid_before_it_begins() -> None:
+def test_machine_that_always_lags_makes_the_run_invalid_before_it_begins() -> None:
     with pytest.raises(
         InvalidRunError, match=r"at once got 9\.00 Mbit/s each, one alone 10\.00; lower --link-rate"
     ):
@@ -90,7 +90,7 @@ def test_after_the_run_the_slower_of_both_counts() -> None:
     assert slower.concurrent_bps == 7e6 and machine_lag(plan_of(1000), slower) is not None
 
 
-def test_there_is_a_message_for_every_job_that_calibrating_may_ask_for_in_their_order() -> None:
+def test_each_calibration_job_has_a_message_in_order() -> None:
     plan = plan_of(100_000)
     machine = Machine([*[0.5] * (ATTEMPTS - 1), 1.0, *[0.5] * ATTEMPTS, 0.5])
     recalibrate(plan, machine.measure, calibrate(plan, machine.measure))

@@ -74,7 +74,7 @@ def test_a_link_goes_to_those_who_asked_first() -> None:
     assert arbiter.waits_for("c") == "x"
 
 
-def test_who_gives_up_waiting_loses_its_place_and_what_it_holds() -> None:
+def test_transfer_that_stops_waiting_releases_its_links() -> None:
     arbiter: CircuitArbiter = CircuitArbiter()
     arbiter.request("a", ["x"])
     arbiter.request("b", ["y", "x"])

@@ -60,7 +60,7 @@ def test_greeting_and_barrier_are_whole_messages() -> None:
     assert kinds == [0, 28, 20]
 
 
-def test_what_a_switch_tells_is_read_in_whatever_pieces_it_comes() -> None:
+def test_switch_messages_are_read_in_any_segmentation() -> None:
     port = (
         struct.pack("!Bxxxxxxx", 2)
         + struct.pack("!I", 7)
@@ -82,7 +82,7 @@ def test_what_a_switch_tells_is_read_in_whatever_pieces_it_comes() -> None:
         assert (asked.xid, asked.data) == (8, b"hi")
 
 
-def test_a_circuit_has_one_rule_at_every_switch_of_its_path_and_its_return_the_reverse() -> None:
+def test_circuit_has_one_rule_per_switch_and_a_reverse_return_path() -> None:
     network = load_network("swiss-t1")
     wiring, route = wire(network), static_routing(network)
     path = route("t0", "r20")

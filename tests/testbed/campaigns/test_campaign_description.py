@@ -139,7 +139,7 @@ def test_a_pair_without_a_path_is_a_row_that_says_so() -> None:
     assert not judge_claims(campaign, [row]).passed
 
 
-def test_drawn_pairs_have_the_paths_asked_for_and_depend_on_seed_and_draw_alone() -> None:
+def test_drawn_pairs_have_the_requested_paths_and_depend_on_the_seed() -> None:
     network = load_network("manet:nodes=40,seed=5")
     pairs = [drawn_pair(network, seed=9, draw=draw, minimum_paths=3) for draw in range(4)]
     assert len(set(pairs)) == 4 and None not in pairs

@@ -178,7 +178,7 @@ def test_every_command_refuses_an_open_scheduler(
     assert not list(tmp_path.iterdir())
 
 
-def test_what_a_worker_reads_of_a_file_is_noted_by_the_command(tmp_path: Path) -> None:
+def test_files_read_by_a_worker_are_recorded_by_the_command(tmp_path: Path) -> None:
     file = tmp_path / "lab.json"
     file.write_text(
         '{"nodes": [{"id": "a", "rack": 1}, {"id": "b"}], "links": [{"source": "a", "target": "b"}]}'

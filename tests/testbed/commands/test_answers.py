@@ -91,7 +91,7 @@ def test_methods_are_compared_first_in_one_table(capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.parametrize("name", ANSWERS)
-def test_an_answer_is_kept_with_its_tables_and_a_page_that_asks_for_nothing(
+def test_answer_is_stored_with_tables_and_a_self_contained_page(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = json.loads(said(capsys, ANSWERS[name], "--json", "--results", str(tmp_path)))

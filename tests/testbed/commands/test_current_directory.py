@@ -20,10 +20,11 @@ TESTBED = str(Path(sys.executable).with_name("testbed"))
 STREAM_ENDS = "swiss-t1 --from s1 --to s6"
 SHORT = "--max-faults 1 --duration 2"
 RESULTS = "--results ../results"
+#: The command that makes the stored run.
+STORING = {"simulate": ["simulate torus:4x4 --loads 0.1:0.2:0.1 --results ../stored"]}
 #: Command -> command lines; RUN is a stored run, CAMPAIGN a campaign, SCRIPT a Mininet script.
 COMPUTING = {
     "route": [f"route {STREAM_ENDS} --json"],
-    "simulate": [f"simulate torus:4x4 --loads 0.1:0.2:0.1 {RESULTS}"],
     "report": ["report RUN"],
 }
 ON_SWITCHES = {"stream": [f"stream {STREAM_ENDS} {SHORT} {RESULTS}"]}
@@ -85,8 +86,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def run_folder(folder: Path) -> Path:
-    """A stored run, which was made in the folder."""
-    _run(folder, "simulate torus:4x4 --loads 0.1:0.2:0.1 --results ../stored".split())
+    """Store a run in the folder, and check that its command imports nothing there."""
+    for line in _lines(STORING):
+        _run(folder, line.split())
     return next((folder / "stored/simulate").iterdir())
 
 
@@ -123,7 +125,7 @@ def _lines(table: dict[str, list[str]]) -> list[str]:
 
 
 def test_every_command_is_tried() -> None:
-    assert {*COMPUTING, *ON_SWITCHES, *LONG, *ATTACHING} >= set(COMMANDS)
+    assert {*STORING, *COMPUTING, *ON_SWITCHES, *LONG, *ATTACHING} >= set(COMMANDS)
 
 
 @pytest.mark.parametrize("line", _lines(COMPUTING))

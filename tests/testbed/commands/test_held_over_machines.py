@@ -41,7 +41,7 @@ time.sleep(60)
 
 
 @pytest.mark.long
-def test_a_program_runs_where_its_hosts_lie_and_the_first_that_fails_ends_it(
+def test_program_runs_on_its_hosts_machines_and_the_first_failure_ends_it(
     tmp_path: Path,
 ) -> None:
     program = tmp_path / "program.py"
@@ -79,7 +79,7 @@ def test_a_program_runs_where_its_hosts_lie_and_the_first_that_fails_ends_it(
     assert whole == b"Good*morning!Bonjour!Buona*mattina!"
 
 
-def test_a_network_is_held_up_until_a_machine_is_killed_and_nothing_is_left(tmp_path: Path) -> None:
+def test_network_ends_when_a_machine_is_killed_and_leaves_nothing(tmp_path: Path) -> None:
     name = f"spread-{os.getpid()}"
     held = WarmProcess(
         [*TESTBED, "up", "ring:4", "--machines", "2", "--name", name],

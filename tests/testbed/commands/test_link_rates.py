@@ -52,7 +52,7 @@ def test_the_rate_follows_from_what_was_measured_here_and_says_so(carried: Machi
     assert chosen_rate(None, many, 1, "simulator")[0] == 20e6
 
 
-def test_what_was_measured_on_another_machine_counts_for_nothing(carried: MachineCapacity) -> None:
+def test_measurements_of_other_machines_are_ignored(carried: MachineCapacity) -> None:
     save_carried(replace(carried, processors=carried.processors + 1))
     assert load_carried() is None
     load_file().write_text('{"link_bps": -1}')

@@ -87,7 +87,7 @@ def test_the_page_has_what_all_machines_tell(command: str, tmp_path: Path) -> No
 
 
 @pytest.mark.soak
-def test_the_page_of_a_network_that_is_held_up_has_the_loads_between_machines(
+def test_live_page_shows_loads_between_machines(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "place.json").write_text(json.dumps(PLACE))

@@ -112,7 +112,7 @@ def test_a_text_longer_than_a_file_name_is_read(tmp_path: Path) -> None:
         (("--flow", "a"), "write A:B"),
     ],
 )
-def test_what_names_nothing_or_two_things(
+def test_unknown_and_ambiguous_names(
     words: tuple[str, ...], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["route", _ring(tmp_path, "a", "b", "c", "a:b", "b:c"), *words]) == 2

@@ -188,7 +188,7 @@ def test_a_workload_of_switches_alone_offers_no_simulator(
     assert "{emulation,simulator}" in capfd.readouterr().out
 
 
-def test_what_a_refusal_quotes_breaks_no_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_quoted_values_in_refusals_break_no_line(capsys: pytest.CaptureFixture[str]) -> None:
     parser = OneLineParser("x")
     with pytest.raises(SystemExit):
         parser.error("argument --plot: a\nb: give a name that ends in .svg")

@@ -59,7 +59,7 @@ MEASURED = {
     "command",
     [pytest.param(c, marks=[] if c == "bulk" else [pytest.mark.soak]) for c in sorted(KILLED)],
 )
-def test_a_machine_killed_under_any_command_is_named_with_what_was_measured(
+def test_killed_machine_is_named_by_each_command_with_its_measurements(
     command: str, tmp_path: Path
 ) -> None:
     words = [*TESTBED, *KILLED[command], "--machines", "2", "--results", str(tmp_path)]
@@ -142,7 +142,7 @@ def test_a_machine_killed_in_mid_run_is_named_and_nothing_is_left(tmp_path: Path
 )
 @pytest.mark.emulation
 @pytest.mark.unclocked
-def test_what_cannot_be_is_refused_in_one_line(
+def test_impossible_options_are_refused_in_one_line(
     words: tuple[str, ...], code: int, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words) == code

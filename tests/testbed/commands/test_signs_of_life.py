@@ -57,7 +57,7 @@ class Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize("command", sorted(cli.COMMANDS))
-def test_a_command_that_works_for_long_says_so_unless_the_terminal_is_given_away(
+def test_long_command_shows_progress_unless_it_gives_the_terminal_away(
     command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     terminal = Terminal()

@@ -135,7 +135,7 @@ def test_too_little_memory_is_the_machines_lack(
     assert "not enough memory" in line and "ulimit -v" in line and line.count("\n") == 1
 
 
-def test_what_is_foreseen_keeps_its_code() -> None:
+def test_expected_errors_keep_their_exit_code() -> None:
     def fail(error: BaseException) -> int:
         raise error
 

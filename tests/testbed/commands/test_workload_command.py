@@ -132,7 +132,7 @@ def test_variants_are_run_beside_the_plan(
         (["--upto", "2", "--wide"], "--wide needs the emulated fabric"),
     ],
 )
-def test_what_cannot_be_is_refused_before_anything_runs(
+def test_impossible_options_are_refused_before_the_run(
     summed: Summed, words: list[str], says: str
 ) -> None:
     with pytest.raises(InputError, match=says):
@@ -183,7 +183,7 @@ def test_a_run_on_switches_is_planned_in_its_sandbox_alone(
     assert said.getvalue().count("no node 'nosuch'") == 2 - entered
 
 
-def test_where_nothing_can_be_emulated_nothing_is_entered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_sandbox_is_entered_if_nothing_can_be_emulated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("testbed.commands.several_machines.emulation_problem", lambda: "no kernel")
     monkeypatch.setattr(
         "testbed.commands.several_machines.enter_sandbox", lambda _: pytest.fail("entered")

@@ -31,13 +31,17 @@ from tests.helpers.warm import TESTBED, run
 from topologies.registry import PluginError, Registry
 from topologies.routing_tables import STATIC_ROUTINGS
 
+# Built-in parts whose suites take more than a second. Others of the same groups run in `make test`.
+SLOW = {"balanced", "least-ror:B", "cp-sat"}
 OURS = [
-    (group, name) for group, registry in registries().items() for name in registry.builtin_names()
+    pytest.param(group, name, marks=[pytest.mark.long] if name in SLOW else [])
+    for group, registry in registries().items()
+    for name in registry.builtin_names()
 ]
 
 
 @pytest.mark.parametrize(("group", "name"), OURS)
-def test_what_is_built_in_passes_the_suite_of_its_group(group: str, name: str) -> None:
+def test_built_in_plugins_pass_the_suite_of_their_group(group: str, name: str) -> None:
     verdict = check(group, name)
     assert verdict.passed, [f"{c.name}: {c.detail}" for c in verdict.checks if not c.passed]
 

@@ -84,7 +84,7 @@ def test_the_receiver_takes_packets_of_its_sender_only(own: socket.socket) -> No
     assert result["counters"].get("useful") == 2 == len(result["arrivals"])
 
 
-def test_what_came_before_the_start_is_no_arrival(own: socket.socket) -> None:
+def test_packets_before_the_start_are_not_arrivals(own: socket.socket) -> None:
     plan = short()
     first, second, *_ = plan.sender().packets_due(10.0, 3)
     run = _prepare_receiver(plan, PEER, FRAMES, own, GAUGE)

@@ -77,7 +77,7 @@ def test_a_run_that_takes_as_long_as_a_rival_fails() -> None:
     assert outcomes(plan, replace(run, received=0))[0] == "cannot-tell"
 
 
-def test_a_run_whose_sender_fell_behind_or_whose_machine_dropped_packets_is_invalid() -> None:
+def test_slow_sender_or_dropped_packets_make_the_run_invalid() -> None:
     plan, run = downloaded()
     late = replace(run, sender_lag_s=0.15, seconds=(run.seconds or 0) + 0.15)
     dropped = replace(run, machine_drops=2, sent=run.sent + 2)
@@ -94,7 +94,7 @@ def test_a_run_whose_sender_fell_behind_or_whose_machine_dropped_packets_is_inva
     )
 
 
-def test_a_single_path_waits_as_predicted_and_is_told_from_one_that_no_failure_disturbs() -> None:
+def test_single_path_waits_as_predicted_unlike_an_undisturbed_one() -> None:
     plan, run = downloaded("single")
     assert outcomes(plan, run) == ["holds"] * 4
     assert predict(plan).outage_s > 2
@@ -107,7 +107,7 @@ def test_a_file_too_small_to_tell_the_rates_apart_does_not_pass() -> None:
     assert judge_download(plan, run).verdict.exit_code == 5
 
 
-def test_without_failures_there_is_no_rival_and_the_duration_is_judged_all_the_same() -> None:
+def test_duration_is_judged_without_failures_although_no_rival_exists() -> None:
     plan = download_plan(
         "ring:4", "s0", "s2", file_bytes=1_000_000, last_mile_rate_bps=8e6, faults=()
     )
@@ -206,7 +206,7 @@ def test_a_failure_on_links_with_delays_is_answered_a_round_trip_later() -> None
 @pytest.mark.parametrize(
     ("last_mile_rate_bps", "works"), [(20e6, True), (50e6, False), (1e9, False)]
 )
-def test_a_last_kilometre_that_the_links_cannot_fill_is_refused_with_the_numbers(
+def test_last_kilometre_faster_than_the_links_is_refused_with_numbers(
     last_mile_rate_bps: float, works: bool
 ) -> None:
     network = load_network("ring:4,capacity_bps=10000000")
@@ -330,7 +330,7 @@ def test_half_of_the_durations_tolerance_may_be_lag_or_time_in_switches() -> Non
     )
 
 
-def test_as_many_packets_as_are_needed_and_twice_as_many_as_were_sent_are_credible() -> None:
+def test_credible_packet_counts_range_from_needed_to_twice_sent() -> None:
     plan, run = downloaded()
     need = symbols_needed(plan)
     for received, outcome in (

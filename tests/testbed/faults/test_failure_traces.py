@@ -291,7 +291,7 @@ def test_a_trace_of_half_a_second_is_scaled_as_one_of_years() -> None:
     assert [f.start_s for f in found] == pytest.approx([f.start_s for f in wanted], abs=1e-6)
 
 
-def test_permanent_faults_of_a_trace_leave_the_network_whole_or_are_refused() -> None:
+def test_permanent_trace_faults_keep_the_network_connected_or_are_refused() -> None:
     network = load_network("torus:8x8")
     trace = generate_trace(KNOWN_STATISTICS["lanl-19"], seed=1)
     faults = faults_from_trace(network, trace, simulated_s=1.0, seed=3, permanent=True)
@@ -400,7 +400,7 @@ def test_a_choice_of_causes_counts_the_same_rows_on_every_system() -> None:
 
 
 @needs_traces
-def test_no_choice_of_network_causes_gives_the_counts_of_the_document_at_once() -> None:
+def test_no_choice_of_network_causes_reproduces_the_documents_counts() -> None:
     lines = read_lines(TRACES / "lanl.csv.gz")
     words = ("network", "interconnect", "switch", "cable", "ethernet", "interface")
     counts = count_causes(lines, ("12", "18", "19"), words=words)

@@ -354,7 +354,7 @@ def test_a_moment_is_a_node_and_seconds() -> None:
     )
 
 
-def test_a_cable_that_can_be_read_in_two_ways_is_shown_in_both_with_its_times() -> None:
+def test_ambiguous_cable_is_shown_in_both_readings_with_times() -> None:
     names, joined = ("a", "a-b", "b-c", "c"), (("a", "b-c"), ("a-b", "c"))
     network = parse_document(
         {

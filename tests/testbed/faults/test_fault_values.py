@@ -67,7 +67,7 @@ spans = st.lists(st.tuples(st.integers(0, 20), st.integers(1, 8)), max_size=6)
         ({"kind": "slow"}, "none of down, blackhole, loss"),
     ],
 )
-def test_what_is_no_fault_is_refused(values: dict[str, Any], said: str) -> None:
+def test_invalid_faults_are_refused(values: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError) as refused:
         Fault(link=LINK, **values)
     assert said in str(refused.value)

@@ -14,7 +14,7 @@ LINK = Link(source="a", target="b")
 
 
 @given(st.floats(8, 1e15), st.floats(0, 86400), st.floats(0, 1))
-def test_what_is_told_of_a_link_sets_it_again(
+def test_described_settings_restore_the_link(
     capacity_bps: float, delay_s: float, loss: float
 ) -> None:
     given = LinkSettings(capacity_bps=capacity_bps, delay_s=delay_s, loss_fraction=loss)
@@ -25,7 +25,7 @@ def test_what_is_told_of_a_link_sets_it_again(
     assert again.loss_fraction == pytest.approx(loss)
 
 
-def test_what_is_not_named_stays_as_it_is() -> None:
+def test_unnamed_settings_are_unchanged() -> None:
     assert parse_settings(["delay=5ms"]).applied_to(LINK) == Link(
         source="a", target="b", delay_s=0.005
     )

@@ -51,7 +51,7 @@ def moved_after_tf(run: SimulationResult, control_s: float) -> list[float]:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_routers_that_identify_anew_take_turns_where_a_recorded_cycle_takes_one(
+def test_routers_take_turns_if_they_identify_again_unlike_recorded_cycles(
     engine: str,
 ) -> None:
     """Equations 4.8 and 4.9 on a ring of eight: n t_f and n - 1 signals, against n t_f at each of n routers and n - 1
@@ -71,7 +71,7 @@ def test_routers_that_identify_anew_take_turns_where_a_recorded_cycle_takes_one(
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_synthetic_probe_finds_a_mended_link_and_sends_no_message_into_a_dead_one(
+def test_synthetic_probe_finds_repaired_links_and_enters_no_failed_one(
     engine: str,
 ) -> None:
     """s2_1-s2_2 is dead for the first 5 of 10 ms: after five notifications messages go round; one in ten probes."""
@@ -98,7 +98,7 @@ def test_a_synthetic_probe_finds_a_mended_link_and_sends_no_message_into_a_dead_
     )
 
 
-def test_acks_that_share_buffers_wait_with_messages_and_nac_still_frees_them() -> None:
+def test_acks_in_shared_buffers_wait_with_messages_and_nac_frees_them() -> None:
     network = load_network("ring:8")
     process = InjectionProcess(rate_per_s=THESIS.packets_per_s(0.9), kind="burst", burst_messages=5)
     sent = build_injections(build_pattern("uniform", 8), process, duration_s=0.0008, seed=1)
@@ -128,7 +128,7 @@ def test_options_that_would_never_let_a_packet_pass_are_refused() -> None:
 @pytest.mark.parametrize(
     "kind", [pytest.param("permanent", marks=pytest.mark.soak), "intermittent"]
 )
-def test_the_notices_for_which_a_source_marks_a_cable_name_one_of_its_directions(
+def test_notices_that_mark_a_cable_name_one_direction(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The document's notices name a port, ours a cable: a source would mark it for both directions only if told of

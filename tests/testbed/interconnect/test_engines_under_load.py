@@ -31,7 +31,7 @@ ENGINES = ("compiled", "reference")
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_notification_that_meets_a_dead_link_still_names_the_cable_that_failed(
+def test_notification_at_a_failed_link_still_names_the_failed_cable(
     engine: str,
 ) -> None:
     """Messages from s0_0 to s2_2 go by s2_1, whose notices go back by s0_1, by dimension order: both ways meet a dead

@@ -93,7 +93,7 @@ def _cannot_drain(model: ReadableSteps, state: bytes) -> bool:
     return True
 
 
-def test_heads_that_keep_asking_after_a_repair_deadlock_and_asking_anew_cures_that() -> None:
+def test_old_requests_deadlock_after_a_repair_and_new_requests_do_not() -> None:
     """The deadlock that a burst on an 8x8 torus with transient failures met in 26 of 600 runs, in 13 steps on four
     routers."""
     ring = small_network("ring:4", [(0, 2), (3, 1)], [(0, 1)], 1)
@@ -127,7 +127,7 @@ MESH = small_network("mesh:2x3", [(1, 2), (5, 0)], [(0, 1), (4, 5)], 2)
 TORUS = small_network("torus:2x3", [(0, 1), (2, 1)], [(0, 1), (1, 2)], 2)
 
 
-def test_it_is_the_priority_of_avoidance_buffers_that_old_knowledge_must_not_touch() -> None:
+def test_priority_of_avoidance_buffers_must_use_current_knowledge() -> None:
     """By the throttle, identifications and signals of any age, together, nothing is stuck on the mesh; by the priority
     alone all 640 states are."""
     others = tuple(part for part in LAGGING if part != "priority")
@@ -189,9 +189,7 @@ def test_nac_deadlocks_if_two_torus_cables_flap() -> None:
 
 
 @pytest.mark.parametrize(("network", "late"), [(TORUS, False), (MESH, False), (MESH, True)])
-def test_nothing_is_stuck_where_heads_ask_anew_after_each_failure_and_repair(
-    network: Any, late: bool
-) -> None:
+def test_nothing_blocks_if_heads_request_again_after_each_change(network: Any, late: bool) -> None:
     found = explore(ReadableSteps(network, Rules(late=late, ask_anew=True)))
     assert found.complete and found.stuck == 0 and found.states > 2000
 
@@ -253,7 +251,7 @@ def test_compiled_steps_find_the_same_states_in_the_same_order(case: int) -> Non
     assert compiled.states > 10
 
 
-def test_compiled_steps_lead_from_the_same_states_to_the_same_and_are_as_sure() -> None:
+def test_compiled_steps_reach_the_same_states() -> None:
     model = ReadableSteps(small_network("ring:4", [(0, 2), (3, 1)], [(0, 1)], 1), Rules())
     images = state_images(model)
     compiled = CompiledSearch(model, images, 10_000)
@@ -273,12 +271,12 @@ def test_signals_are_kept_in_order_and_too_many_are_told() -> None:
     assert row[3:19].tolist() == [0, 3, 1, 1, 2, 7, 3, 2, 5, 1, 5, 1, 9, 1, 0, 0]
 
 
-def test_too_many_states_are_said_and_nothing_is_concluded_of_those_left_out() -> None:
+def test_too_many_states_are_reported_and_nothing_is_concluded() -> None:
     found = explore(ReadableSteps(one_way_ring(4, (1, 2, 3)), Rules()), most_states=100)
     assert not found.complete and found.stuck == 0
 
 
-def test_what_cannot_be_explored_is_an_input_error() -> None:
+def test_unsupported_explorations_are_input_errors() -> None:
     with pytest.raises(InputError, match="no way"):
         small_network("ring:4", [(0, 2)], [(0, 1), (0, 3)], 2)
     with pytest.raises(InputError, match="none of the flows"):
@@ -414,7 +412,7 @@ def test_every_change_of_the_reference_engine_is_an_explored_step(
     assert watched.changes > 3 * MESSAGES
 
 
-def test_an_engine_that_moves_the_last_packet_aside_takes_steps_that_were_not_explored() -> None:
+def test_engine_that_moves_the_last_packet_takes_unexplored_steps() -> None:
     def spoil(nac: Nac) -> None:
         move = nac.move
 

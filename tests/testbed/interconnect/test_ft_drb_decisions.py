@@ -163,7 +163,7 @@ def test_without_failures_every_message_takes_the_minimal_path(engine: str) -> N
     assert source.counters["metapaths_configured"] == 0
 
 
-def test_five_notifications_in_a_row_mark_a_link_and_a_latency_in_between_starts_over(
+def test_five_notifications_in_a_row_mark_a_link_and_a_latency_resets_them(
     engine: str,
 ) -> None:
     paths = paths_of("torus:8x8")
@@ -193,7 +193,7 @@ def test_alternative_paths_keep_off_every_listed_link(engine: str) -> None:
         assert not set(cables_along(paths, 0, 19, (first, second))) & set(dead[:2])
 
 
-def test_one_message_in_a_hundred_probes_the_marked_path_and_its_answer_restores_it(
+def test_one_message_in_a_hundred_probes_a_marked_path_and_can_restore_it(
     engine: str,
 ) -> None:
     paths = paths_of("torus:8x8")

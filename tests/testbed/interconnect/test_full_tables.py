@@ -102,7 +102,7 @@ def test_notices_that_would_take_each_others_place_stop_the_run() -> None:
     assert state.notices[5] == 0 and POOL_FULL != RING_FULL
 
 
-def test_a_switch_with_more_buffers_than_a_queue_can_be_numbered_by_is_refused() -> None:
+def test_switch_with_more_buffers_than_queue_numbers_is_refused() -> None:
     """The rival: the number of the last ones would wrap round, and round robin would serve other buffers."""
     model = build_model(load_network("ring:8"), THESIS)
 

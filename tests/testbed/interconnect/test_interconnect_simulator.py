@@ -205,7 +205,7 @@ def test_a_packet_cut_out_of_a_buffer_of_the_compiled_engine_is_missed() -> None
     assert not as_simulation(inputs, read_outcome(inputs, state, None)).conserved
 
 
-def test_a_packet_that_the_reference_engine_loses_or_delivers_twice_is_missed(
+def test_packets_lost_or_repeated_by_the_reference_engine_are_detected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     inputs = deadlocked_inputs()

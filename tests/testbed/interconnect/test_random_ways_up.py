@@ -52,7 +52,7 @@ def shifted(routing: str) -> SimulationResult:
     )
 
 
-def test_a_permutation_that_one_way_up_cannot_carry_is_carried_by_random_ones() -> None:
+def test_random_upward_paths_carry_permutations_that_one_path_cannot() -> None:
     one, random = (shifted(routing).latencies_s().mean() for routing in ("d-mod-k", "nca"))
     assert one > 3 * random
 

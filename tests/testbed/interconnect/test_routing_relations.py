@@ -194,7 +194,7 @@ def test_a_burst_deadlocks_without_and_is_delivered_with(routing: str, avoided: 
     assert treated.recovered > 0 if avoided == "disha" else treated.recovered == 0
 
 
-def test_tables_for_what_is_left_lead_round_dead_cables_and_others_are_refused() -> None:
+def test_remaining_tables_avoid_failed_cables_and_others_are_refused() -> None:
     torus = load_network("torus:8x8")
     faults = random_faults(torus, 12, seed=4)
     messages = offered(torus, "uniform", 0.1, 3000, 4)
@@ -214,7 +214,7 @@ def test_tables_for_what_is_left_lead_round_dead_cables_and_others_are_refused()
         run(torus, messages, "up-down", "none", later)
 
 
-def test_what_does_not_go_together_is_an_input_error() -> None:
+def test_incompatible_parts_are_input_errors() -> None:
     torus, tree = load_network("torus:4x4"), load_network("fat-tree:2,3")
     messages = offered(torus, "uniform", 0.1, 10, 1)
     for network, routing, deadlock, more, says in (

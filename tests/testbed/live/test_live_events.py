@@ -164,7 +164,7 @@ def test_packets_under_way_are_not_taken_for_lost() -> None:
     assert max(loss for loss in timeline.loss if loss is not None) == 0
 
 
-def test_packets_that_take_a_while_are_not_lost_at_the_beginning_and_losses_are_counted() -> None:
+def test_slow_packets_are_not_lost_at_the_start_and_losses_are_counted() -> None:
     """100 ms on the way, a sample every 0.2 s that is up to 8 ms late; from 2 s to 3 s every fifth packet is lost."""
     samples = []
     for k in range(1, 25):
@@ -211,7 +211,7 @@ def test_a_new_scene_forgets_the_one_before() -> None:
     assert (view.done, view.faults(), view.curves().data["html"]) == (0.0, [], "")
 
 
-def test_who_comes_late_is_told_scene_state_curves_and_end() -> None:
+def test_late_viewer_gets_scene_state_curves_and_end() -> None:
     view = _view(Sample(clock_s=1.0, reading=CounterReading(at_s=0.5, sent=5, received=5)))
     view.apply(RunEnded(outcome="passed"))
     assert [message.name for message in view.replay()] == ["scene", "state", "curves", "ended"]

@@ -105,7 +105,7 @@ def test_a_cut_shows_within_a_second(tmp_path: Path) -> None:
 
 
 @pytest.mark.emulation
-def test_a_click_cuts_a_cable_of_a_network_that_is_up_and_another_repairs_it() -> None:
+def test_clicks_fail_and_repair_a_cable_of_a_running_network() -> None:
     pytest.importorskip("aiohttp")
     program, obstacle = chromium_pipe.find_chromium(), emulation_problem()
     if program is None:

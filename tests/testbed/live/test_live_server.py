@@ -84,7 +84,7 @@ def test_only_the_right_token_host_and_origin_are_let_in(served: tuple[str, feed
     assert not any("Access-Control" in name for name in _get(address, "metrics")[1])
 
 
-def test_it_listens_on_loopback_only(served: tuple[str, feed.Feed]) -> None:
+def test_live_server_listens_on_loopback_only(served: tuple[str, feed.Feed]) -> None:
     port = urlsplit(served[0]).port
     listening = [
         line.split()[1]
@@ -94,7 +94,7 @@ def test_it_listens_on_loopback_only(served: tuple[str, feed.Feed]) -> None:
     assert [at for at in listening if int(at.split(":")[1], 16) == port] == [f"0100007F:{port:04X}"]
 
 
-def test_cables_are_cut_from_the_page_alone_and_only_where_the_network_takes_requests(
+def test_cables_fail_on_requests_of_the_page_only_if_the_network_allows_it(
     served: tuple[str, feed.Feed],
 ) -> None:
     address, own = served
@@ -419,7 +419,7 @@ def test_a_run_that_was_killed_meanwhile_ends_it_quietly() -> None:
         asyncio.run(server._serve(theirs))
 
 
-def test_a_command_that_is_refused_after_its_page_is_up_ends_it_without_a_word(
+def test_command_refused_after_its_page_is_up_closes_the_page_quietly(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

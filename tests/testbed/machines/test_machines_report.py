@@ -35,7 +35,7 @@ def test_times_within_both_clocks_uncertainty_of_a_moment_are_undecided() -> Non
     assert report(0.0).undecided([1.0, 1.1], [1.0]) == 1
 
 
-def test_a_clock_that_is_too_bad_for_the_length_of_the_run_makes_it_invalid() -> None:
+def test_clock_too_bad_for_the_run_length_makes_it_invalid() -> None:
     report(0.0001, 0.002).require_for(0.3)
     with pytest.raises(InvalidRunError, match="machine-1 is known to within 2 ms only"):
         report(0.0001, 0.002).require_for(0.19)

@@ -76,7 +76,7 @@ def test_a_cable_is_cut_with_its_first_end_and_mended_with_its_last() -> None:
     assert network.gaps_s == pytest.approx([0.2, 0.2])
 
 
-def test_what_one_machine_holds_is_asked_of_it_alone() -> None:
+def test_each_machine_is_asked_for_its_part_only() -> None:
     network, machines = spread()
     network.set_link(("s0", "s1", 0), False)
     network.set_loss(("s1", "s2", 0), 0.5, "forward")
@@ -109,7 +109,7 @@ class KeptMachines:
     ("error", "taken_down"),
     [(None, True), (InvalidRunError("lost"), True), (MachineDiedError("died", 0, 1.0), False)],
 )
-def test_a_network_goes_with_its_run_so_that_the_machines_can_build_the_next(
+def test_network_ends_with_its_run_so_that_the_next_can_be_built(
     error: InvalidRunError | None, taken_down: bool
 ) -> None:
     machines, wiring = KeptMachines(), wire(load_network("ring:3"))

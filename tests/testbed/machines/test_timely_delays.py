@@ -74,7 +74,7 @@ def test_a_run_whose_delays_were_late_or_lost_packets_is_invalid(
         _after(monkeypatch, IN_TIME, replace(IN_TIME, **spoilt))
 
 
-def test_links_that_are_impaired_but_not_delayed_are_for_those_who_predict_them(
+def test_impaired_links_without_delay_are_left_to_the_predictions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert _after(monkeypatch, replace(IN_TIME, late_s=1.0, delay_s=0.0)) == 1

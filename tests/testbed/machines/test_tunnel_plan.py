@@ -17,7 +17,7 @@ CARRIERS = tuple(
 )
 
 
-def test_each_crossing_cable_is_made_twice_with_one_identifier_and_the_other_address() -> None:
+def test_crossing_cable_is_created_twice_with_one_id_and_swapped_addresses() -> None:
     wiring = wire(load_network("torus:4x4"), ["s0_0"])
     placement = partition(wiring.network, [1, 1, 1])
     parts = plan_parts(wiring, placement, run=7, carriers=CARRIERS)
@@ -53,7 +53,7 @@ def test_encryption_needs_its_own_room() -> None:
 
 
 @pytest.mark.parametrize("text", ["0", "17", "two", "http://host:1", ""])
-def test_what_is_no_number_of_machines_and_no_scheduler_is_refused(text: str) -> None:
+def test_invalid_machine_counts_and_schedulers_are_refused(text: str) -> None:
     with pytest.raises(InputError, match="machines"):
         parse_machines(text)
 

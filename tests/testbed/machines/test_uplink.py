@@ -179,7 +179,7 @@ def streamed_by_an_ordinary_user(*more: str) -> dict[str, Any]:
 @pytest.mark.emulation
 @pytest.mark.soak
 @pytest.mark.skipif(not NOBODY_WITH_PASTA, reason="needs root, to be nobody, and pasta")
-def test_an_ordinary_user_streams_over_workers_whose_sandboxes_have_an_uplink_by_pasta() -> None:
+def test_ordinary_user_streams_over_workers_with_uplinks_by_pasta() -> None:
     assert streamed_by_an_ordinary_user()["crossing_encrypted_by"] == []
 
 

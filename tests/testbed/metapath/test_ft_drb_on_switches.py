@@ -94,7 +94,7 @@ def late(found: dict[str, Any], limit_s: float) -> str | None:
     )
 
 
-def test_the_command_streams_over_a_recomputed_route_and_its_page_is_drawn_anew(
+def test_command_streams_over_a_recomputed_route_and_redraws_its_page(
     tmp_path: Path, valid_run: Callable[..., Any]
 ) -> None:
     ends = ["torus:4x4", "--from", "s0_0", "--to", "s2_0", "--max-faults", "1"]

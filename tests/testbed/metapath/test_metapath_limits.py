@@ -48,7 +48,7 @@ def _received(run: MetapathRun, which: Any) -> ReceivedDatagrams:
     return ReceivedDatagrams(**fields)
 
 
-def test_a_sender_may_lag_a_tenth_of_a_second_and_packets_seem_five_milliseconds_early() -> None:
+def test_sender_may_lag_100_ms_and_packets_may_seem_5_ms_early() -> None:
     plan, run = _plan(), _run(_plan())
     for lag_s, says in ((0.099, False), (0.101, True)):
         lagged = replace(run, health=RunHealth(sender_lag_s=lag_s, unplanned_drops=0))
@@ -92,7 +92,7 @@ def test_packets_may_arrive_a_second_after_the_end_and_none_twice() -> None:
 
 
 @pytest.mark.parametrize(("kind", "limit_s"), [("down", 0.05), ("blackhole", None)])
-def test_a_cut_may_cost_a_twentieth_of_a_second_and_silence_its_time_and_a_slack(
+def test_link_failure_may_cost_50_ms_and_silence_its_timeout_and_slack(
     kind: str, limit_s: float | None
 ) -> None:
     plan = _plan(kind=kind)
@@ -133,7 +133,7 @@ def test_packets_over_the_dead_cable_are_probes_and_two_more() -> None:
     }["returned"].passed
 
 
-def test_off_the_path_nothing_may_be_lost_and_a_fault_for_good_has_no_return() -> None:
+def test_nothing_is_lost_off_the_path_and_permanent_faults_do_not_return() -> None:
     plan, run = _plan(), _run(_plan())
     outcome = MetapathFacts(plan, run).faults[0]
     off = FaultTimes(
@@ -241,7 +241,7 @@ def test_latencies_are_a_median_and_a_high_percentile_of_what_arrived() -> None:
     assert latency_of(np.array([np.nan])) is None and latency_of(np.array([])) is None
 
 
-def test_a_timeline_counts_in_bins_of_twenty_milliseconds_from_before_the_fault() -> None:
+def test_timeline_counts_in_bins_of_20_ms_from_before_the_fault() -> None:
     sent_s = np.array([0.69, 0.70, 0.719, 0.72, 1.0, 1.01, 1.039, 1.04])
     deliveries = MessageDeliveries(
         sent_s=sent_s,
@@ -276,7 +276,7 @@ def test_shares_of_paths_are_of_what_was_sent_from_then_on() -> None:
     assert path_shares(replace(run, received=_received(run, slice(0, 0))), 2.0) == []
 
 
-def test_a_cable_changes_once_for_both_of_its_ports_and_for_repeated_reports() -> None:
+def test_cable_changes_once_for_both_ports_and_repeated_reports() -> None:
     wiring = wire(NETWORK, ["s0_0", "s2_0"])
     states = CableStates(wiring)
     names = {switch.name for switch in wiring.switches}

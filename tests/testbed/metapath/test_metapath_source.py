@@ -96,7 +96,7 @@ def test_a_latency_over_the_link_in_between_begins_the_count_anew() -> None:
     assert not [e for e in sink.source.events if e.kind == "marked"]
 
 
-def test_one_packet_in_a_hundred_probes_and_an_unescaped_one_clears_the_mark() -> None:
+def test_one_packet_in_100_probes_and_an_unescaped_one_clears_the_mark() -> None:
     sink = Sink()
     sink.escaping = {CABLE}
     sink.send(5)
@@ -168,7 +168,7 @@ def test_a_packet_sent_before_the_failure_proves_nothing_after_it() -> None:
     assert sink.source.diverted
 
 
-def test_where_every_path_is_marked_packets_still_go_by_one_of_the_least() -> None:
+def test_packets_use_a_least_marked_path_if_all_are_marked() -> None:
     sink = Sink()
     for cable in sorted({c for cables in KNOWN.cables for c in cables}):
         sink.source.on_port(cable, False, 0.0)
@@ -222,7 +222,7 @@ def test_draws_and_sizes_are_the_simulators(ticks: list[int], draw: int) -> None
     assert int(state.active[1]) == min(max(count + step, 1), 4)
 
 
-def test_packets_and_reports_survive_the_wire_and_foreign_bytes_do_not_pass() -> None:
+def test_packets_and_reports_round_trip_and_foreign_bytes_are_refused() -> None:
     assert decode_packet(encode_packet(7, 3, 1.5, 64)) == (7, 3, 1.5)
     assert decode_packet(bytes(64)) is None and decode_packet(b"") is None
     acknowledger = Acknowledger(interval_s=0.01, repeats=2)

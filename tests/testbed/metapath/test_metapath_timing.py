@@ -77,7 +77,7 @@ def _silent(plan: MetapathPlan, **health: Any) -> Any:
     return judge_metapaths(plan, silent).verdict
 
 
-def test_a_plain_stream_of_which_nothing_comes_has_failed_where_the_machine_kept_up() -> None:
+def test_plain_stream_without_arrivals_fails_if_the_machine_kept_up() -> None:
     verdict = _silent(_plan("single"))
     assert verdict.invalid is None and verdict.outcome == "fails"
     assert _silent(_plan("single"), sender_lag_s=1.0).invalid is not None

@@ -214,7 +214,7 @@ def test_loss_on_avoided_cables_fails_overlapping_faults() -> None:
 
 
 @pytest.mark.parametrize(("answered_s", "lost_after_reroute"), [(1.52, 20), (1.75, 0)])
-def test_what_is_lost_to_a_fault_that_is_not_answered_yet_is_not_held_against_another(
+def test_losses_of_an_unanswered_fault_do_not_count_against_another(
     answered_s: float, lost_after_reroute: int
 ) -> None:
     """The third cut, off the path, begins while the source may still send into the second."""
@@ -498,7 +498,7 @@ def test_every_claim_of_the_study_can_fail(
 
 
 @pytest.mark.parametrize("kind", ["down", "blackhole"])
-def test_what_no_source_and_no_clock_can_have_done_does_not_pass(kind: str) -> None:
+def test_impossible_sources_and_clocks_do_not_pass(kind: str) -> None:
     plan = _plan(kind=kind)
     run = _run(plan)
     assert _verdict(plan, run).passed
@@ -561,7 +561,7 @@ def test_what_no_source_and_no_clock_can_have_done_does_not_pass(kind: str) -> N
 
 
 @pytest.mark.parametrize("kind", ["down", "blackhole"])
-def test_what_a_source_says_is_held_against_itself_and_the_packets(kind: str) -> None:
+def test_source_records_are_checked_against_packets(kind: str) -> None:
     plan = _plan(kind=kind)
     run = _run(plan)
     run = replace(run, counters={"reports": 331}, zero_load_s=0.001)

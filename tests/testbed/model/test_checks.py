@@ -116,7 +116,7 @@ def test_no_value_that_holds_is_near_its_rival(
 
 @given(relation=st.sampled_from(("equal", "at_least", "at_most")), bar=st.integers(-9, 9),
        measured=st.integers(-9, 9), width=st.integers(0, 9))  # fmt: skip
-def test_what_holds_holds_for_the_whole_interval_and_what_fails_for_none_of_it(
+def test_interval_passes_if_all_of_it_holds_and_fails_if_none_does(
     relation: str, bar: int, measured: int, width: int
 ) -> None:
     check: Callable[..., Check] = getattr(Claim("n"), relation)
@@ -170,7 +170,7 @@ def test_every_check_can_be_given_a_key_of_its_own(names: list[str], kept: int) 
 
 
 @pytest.mark.parametrize("check", [LOSS, replace(LOSS, passed=False)])
-def test_of_no_event_a_check_cannot_tell(check: Check) -> None:
+def test_check_without_events_cannot_tell(check: Check) -> None:
     assert check.of(1) == check
     assert check.of(0).outcome == "cannot-tell" and not Verdict(checks=(check.of(0),)).passed
 

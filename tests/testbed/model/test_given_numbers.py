@@ -190,7 +190,7 @@ def test_every_form_of_a_network_has_ports_ids_and_queues(tmp_path: Path) -> Non
     assert not any("not read" in str(note.message) for note in noted)
 
 
-def test_what_another_program_calls_so_is_kept_and_not_read() -> None:
+def test_foreign_keys_are_kept_and_not_read() -> None:
     link = Link(source="a", target="b", attributes={"ports": "ge-0/0/1", "max_queue_size": "big"})
     assert (link.ports, link.queue_packets) == ((None, None), None)
 

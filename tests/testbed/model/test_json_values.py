@@ -117,7 +117,7 @@ def test_numbers_of_numpy_become_those_of_python() -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_named_by_its_key(document: Any, says: str) -> None:
+def test_errors_name_their_key(document: Any, says: str) -> None:
     with pytest.raises(InputError) as caught:
         from_json(Walk, document, "walk", {Ground: GROUND})
     assert str(caught.value) == says

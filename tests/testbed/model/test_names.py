@@ -95,7 +95,7 @@ def faults_of(draw: st.DrawFn, network: Network) -> Fault:
 
 
 @given(networks(), st.data())
-def test_what_is_written_in_quotes_reads_back(network: Network, data: st.DataObject) -> None:
+def test_quoted_names_round_trip(network: Network, data: st.DataObject) -> None:
     ids = [node.id for node in network.nodes]
     pairs = tuple(
         data.draw(

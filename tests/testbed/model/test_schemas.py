@@ -85,7 +85,7 @@ def test_a_graphml_file_is_held_to_the_same_keys(tmp_path: Path) -> None:
         load_network(tmp_path / "n.graphml")
 
 
-def test_what_is_not_to_be_read_is_kept_under_attributes(tmp_path: Path) -> None:
+def test_unread_values_are_kept_under_attributes(tmp_path: Path) -> None:
     links = [{"source": "a", "target": "b", "attributes": {"colour": "red"}}]
     network = load_network(_file(tmp_path, {"nodes": NODES, "links": links}))
     assert network.links[0].attributes == {"colour": "red"}
@@ -148,7 +148,7 @@ NETWORKS = (
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_what_the_testbed_writes_is_what_its_schema_says(name: str, tmp_path: Path) -> None:
+def test_written_files_match_their_schema(name: str, tmp_path: Path) -> None:
     validator = pytest.importorskip("jsonschema").Draft202012Validator
     network = load_network(name)
     write_network_file(network, tmp_path / "n.json")

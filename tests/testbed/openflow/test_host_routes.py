@@ -45,7 +45,7 @@ def test_a_split_at_a_router_is_a_route_for_each_range_of_labels() -> None:
     assert all(r.begins == (r.host == "p") for r in routes)
 
 
-def test_last_label_goes_with_the_first_only_where_a_path_leads_through_a_host() -> None:
+def test_last_label_follows_the_first_only_on_paths_through_a_host() -> None:
     network = triangle()
     assert spray(route_by_name(network, "p", "q", "capillary")).path_of(LABELS - 1).links == (
         0,

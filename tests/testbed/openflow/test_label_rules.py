@@ -164,7 +164,7 @@ def test_labels_that_stray_to_a_switch_are_dropped_there(name: str, source: str,
 @pytest.mark.parametrize(
     ("name", "pairs"), [one for one in NETWORKS.items() if one[0] not in ONE_WAY]
 )
-def test_streams_of_several_pairs_and_their_way_back_do_not_disturb_each_other(
+def test_streams_of_several_pairs_and_return_paths_do_not_interfere(
     name: str, pairs: list[tuple[str, str]]
 ) -> None:
     network = load_network(name)

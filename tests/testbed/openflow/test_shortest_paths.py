@@ -46,7 +46,7 @@ def test_every_pair_is_joined_by_a_shortest_path(name: str) -> None:
                 assert len(walk(wiring, source, sink, ports)) - 1 == lengths[source][sink]
 
 
-def test_cable_is_used_against_the_model_only_where_nothing_else_leads_there() -> None:
+def test_cable_is_used_against_the_model_only_without_another_path() -> None:
     nodes = [Node(id=n, kind="host" if n in "ab" else "switch") for n in ("a", "b", "x", "y", "z")]
     pairs = [("a", "x"), ("x", "a"), ("b", "y"), ("y", "b"), ("x", "y"), ("y", "z"), ("z", "x")]
     network = Network(
@@ -99,7 +99,7 @@ def ip_walk(paths: ShortestPaths, source: str, sink: str) -> list[str] | None:
 
 
 @pytest.mark.parametrize("first", range(0, 400, 50))
-def test_every_pair_that_a_drawn_network_connects_has_a_way_and_no_other_pair_has_one(
+def test_connected_pairs_of_drawn_networks_have_a_path_and_others_none(
     first: int,
 ) -> None:
     pairs, through = 0, 0

@@ -72,7 +72,7 @@ def test_checks_are_counted_by_size_and_by_whether_they_have_a_rival() -> None:
     assert "at full size" in index and "at quick size" in index and "1 cannot tell" in index
 
 
-def test_pages_show_figures_what_did_not_pass_and_the_part_of_a_study_that_ran() -> None:
+def test_book_pages_show_figures_failures_and_the_completed_part() -> None:
     failed = Claim("a < b").equal(1, 3)
     pages = book_pages(
         [chapter(stored(GAIN, failed), stored(whole=False))], lambda run, name: "<svg/>"

@@ -50,7 +50,7 @@ def test_a_network_in_parts_without_positions_is_placed_part_beside_part() -> No
     assert max(places[i][0] for i in "abcd") < min(places[i][0] for i in "ef")
 
 
-def test_a_graph_without_positions_is_turned_so_that_the_sink_lies_to_the_right() -> None:
+def test_drawing_without_positions_has_the_sink_on_the_right() -> None:
     links = [{"source": f"s{k}", "target": f"s{k + 1}"} for k in range(9)] + [
         {"source": "h", "target": "s0"}
     ]
@@ -110,7 +110,7 @@ def test_a_single_node_with_a_dollar_in_its_name_is_drawn() -> None:
     assert picture(Network(name="$x_$", nodes=(Node(id="$a^$", kind="switch"),), links=()), "svg")
 
 
-def test_what_a_file_calls_a_node_is_drawn_below_its_id() -> None:
+def test_node_names_of_files_are_drawn_below_ids() -> None:
     nodes = [
         {"id": "0", "label": "Zürich"},
         {"id": "1", "name": "Bern"},

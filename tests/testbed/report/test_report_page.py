@@ -187,7 +187,7 @@ def test_ror_that_nothing_predicts_is_not_written_as_zero() -> None:
     assert "ROR" not in console.export_text()
 
 
-def test_run_without_a_fault_says_so_and_its_timeline_ends_with_its_packets() -> None:
+def test_page_without_faults_says_so_and_its_timeline_ends_with_packets() -> None:
     part = sample_run().sessions[0]
     timeline = part.timeline
     assert timeline is not None

@@ -53,7 +53,7 @@ def test_names_with_square_brackets_are_not_taken_for_styles() -> None:
     assert "[red]net[/red]" in printed(odd, 80)
 
 
-def test_long_link_names_are_broken_not_the_figures_and_what_is_left_out_is_said() -> None:
+def test_tables_break_long_link_names_not_figures_and_name_omissions() -> None:
     part = sample_run().sessions[0]
     long = tuple(replace(f, link="a" * 60 + "->" + "b" * 60) for f in part.faults)
     text = printed(replace(part, faults=long), 60)

@@ -48,8 +48,8 @@ FURTHER = {
 
 
 #: One command of each kind whose calculation takes long; `make soak` tries the others, too.
-SLOW = ("stream-", "bulk-", "download-", "sfio-", "campaign", "compare")
-SHORT = {"stream-none", "bulk-faults", "sfio-both", "compare"}
+SLOW = ("stream-", "bulk-", "download-", "sfio-", "simulate-", "campaign", "compare")
+SHORT = {"stream-none", "bulk-faults", "sfio-both", "simulate-rates", "compare"}
 
 
 def _commands() -> dict[str, str]:
@@ -223,7 +223,7 @@ def test_title_is_not_wrapped_to_the_width_of_the_table() -> None:
     assert _lines(table, 80)[0] == "capillary route s1 -> s6"
 
 
-def test_rows_beyond_the_limit_are_counted_on_a_terminal_and_printed_in_a_pipe() -> None:
+def test_rows_beyond_the_limit_are_counted_on_a_terminal_and_piped_in_full() -> None:
     rows = [(k,) for k in range(9)]
     table = Table(name="t", headings=("number",), rows=rows, most=4)
     assert _lines(table, 80)[-1] == "and 5 more; add | cat to see all"

@@ -123,7 +123,7 @@ def test_the_same_run_packs_to_the_same_bytes(tmp_path: Path) -> None:
     assert Path(f"{one}.zip").read_bytes() == Path(f"{two}.zip").read_bytes()
 
 
-def test_the_book_shows_the_drawings_of_packed_runs_and_leaves_what_a_page_shows(
+def test_book_shows_drawings_of_packed_runs(
     tmp_path: Path,
 ) -> None:
     root, pages = tmp_path / "replication", tmp_path / "pages"
@@ -219,7 +219,7 @@ def test_a_run_is_resumed_in_its_own_folder(tmp_path: Path) -> None:
         StudyRun.resume(Path("/"), "twice", 1)
 
 
-def test_the_seconds_of_parts_that_were_killed_count_up_to_their_last_point(tmp_path: Path) -> None:
+def test_seconds_of_killed_parts_count_up_to_their_last_point(tmp_path: Path) -> None:
     run = StudyRun.new(tmp_path, "twice", MANIFEST)
     for part in ("first", "second"):
         with run:

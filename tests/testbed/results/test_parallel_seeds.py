@@ -33,7 +33,7 @@ def even_small_runs_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("even_small_runs_are_shared")
-def test_shared_seeds_give_the_rows_of_one_process_in_the_order_of_the_seeds() -> None:
+def test_parallel_seeds_give_the_rows_of_one_process_in_order() -> None:
     seeds = range(3, 10)
     assert run_seeds(SMALL, seeds, processes=2) == run_seeds(SMALL, seeds, processes=1)
 

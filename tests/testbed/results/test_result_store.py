@@ -76,7 +76,7 @@ def test_run_is_named_by_time_and_seed_and_holds_its_files(tmp_path: Path) -> No
     ]
 
 
-def test_every_line_of_measurements_is_one_json_object_that_names_its_record(written: Path) -> None:
+def test_each_line_of_measurements_is_a_json_object_naming_its_record(written: Path) -> None:
     lines = (written / "measurements.jsonl").read_text().splitlines()
     kinds = [json.loads(line)["record"] for line in lines]
     assert (
@@ -134,7 +134,7 @@ time.sleep(60)
 """
 
 
-def test_run_is_going_on_until_its_process_is_killed_and_interrupted_from_then_on(
+def test_run_is_in_progress_until_its_process_is_killed_then_interrupted(
     tmp_path: Path,
 ) -> None:
     command = [sys.executable, "-c", KILLED, str(tmp_path)]

@@ -157,7 +157,7 @@ KINDS: dict[str, Callable[[Path, Path], None]] = {
 @pytest.mark.parametrize(
     ("make", "name"), [(make, name) for make, names in READ.items() for name in names]
 )
-def test_what_is_no_plain_file_is_not_read(
+def test_run_folder_reads_plain_files_only(
     tmp_path: Path,
     make: Callable[[Path], Path],
     name: str,
@@ -249,7 +249,7 @@ def test_a_link_put_there_while_it_is_written_is_replaced(tmp_path: Path, victim
     assert {path.name for path in place.iterdir()} == {"page.html"}
 
 
-def test_what_is_written_keeps_its_mode_and_leaves_no_draft(tmp_path: Path) -> None:
+def test_written_files_keep_their_mode_and_leave_no_draft(tmp_path: Path) -> None:
     write_below(tmp_path, "a", b"one")
     (tmp_path / "a").chmod(0o600)
     write_below(tmp_path, "a", b"two")

@@ -55,7 +55,7 @@ def test_a_packet_without_a_credit_is_refused() -> None:
         router.receive(1, frame, 0.0)
 
 
-def test_a_ring_under_tornado_traffic_deadlocks_in_a_cycle_of_all_its_inputs() -> None:
+def test_ring_under_tornado_traffic_deadlocks_in_a_cycle_of_all_inputs() -> None:
     plan = ring_plan(8, 3, messages=60, avoidance="none")
     run = VirtualRouters(plan).run()
     assert run.delivered < run.made and run.in_use == 8 * 2 * plan.slots
@@ -90,7 +90,7 @@ def test_neither_of_the_two_failures_alone_closes_a_cycle(dead: tuple[int, ...])
     assert run.delivered == run.made
 
 
-def test_the_two_failures_together_deadlock_in_a_cycle_of_eight_and_nac_frees_it() -> None:
+def test_two_failures_deadlock_in_a_cycle_of_eight_and_nac_frees_it() -> None:
     plan = two_failures_plan(messages=60, avoidance="none")
     (depends,) = dependency_cycles(flow.path for flow in plan.flows)
     run = VirtualRouters(plan).run()

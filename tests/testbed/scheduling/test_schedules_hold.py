@@ -24,7 +24,7 @@ transfers = st.lists(
 
 @drawn(60)
 @given(transfers)
-def test_schedules_pass_the_checker_and_are_never_shorter_than_the_bottleneck(
+def test_schedules_pass_the_checker_and_are_not_below_the_bottleneck(
     links: list[list[int]],
 ) -> None:
     traffic = Traffic.from_transfers(links)

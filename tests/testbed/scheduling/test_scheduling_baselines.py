@@ -35,7 +35,7 @@ def assert_schedule(paths: list[list[int]], frames: Frames) -> None:
         assert frame and len(links) == len(set(links)), frame
 
 
-def test_round_robin_has_as_many_rounds_as_nodes_and_takes_seven_frames_on_figure_28() -> None:
+def test_round_robin_has_a_round_per_node_and_seven_frames_on_figure_28() -> None:
     rounds = sending_rounds(FIGURE_30, "round-robin")
     assert [sorted(FIGURE_30[i][-1] - 5 - FIGURE_30[i][0] for i in r) for r in rounds[:2]] == [
         [0] * 5,
@@ -50,7 +50,7 @@ def test_a_pair_that_comes_twice_is_sent_again_after_all_rounds() -> None:
     assert rounds == ((0, 1), (2,))
 
 
-def test_identical_order_meets_at_one_receiver_and_random_order_follows_its_seed() -> None:
+def test_identical_order_collides_and_random_order_follows_its_seed() -> None:
     rounds = sending_rounds(FIGURE_30, "identical")
     assert all(len({FIGURE_30[i][-1] for i in round_}) == 1 for round_ in rounds)
     assert sending_rounds(FIGURE_30, "random", seed=4) == sending_rounds(
@@ -90,7 +90,7 @@ def test_milp_finds_schedules_that_no_colouring_beats(paths: list[list[int]]) ->
     assert result.duration <= len(result.frames) == result.lower_bound <= len(dsatur_frames(paths))
 
 
-def test_milp_proves_that_figure_37_needs_three_frames_and_gives_up_without_time() -> None:
+def test_milp_proves_three_frames_on_figure_37_and_gives_up_without_time() -> None:
     result = solve_milp(FIGURE_37, time_limit_s=20)
     assert (
         result.frames is not None

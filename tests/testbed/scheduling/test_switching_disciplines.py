@@ -63,14 +63,14 @@ def test_no_link_carries_more_than_it_can(paths: Paths, fraction: float, number:
     assert not run.deadlock and run.duration >= load - 1e-9
 
 
-def test_with_room_for_all_messages_at_once_the_two_switch_example_is_nearly_liquid() -> None:
+def test_two_switch_example_is_nearly_liquid_with_room_for_all_messages() -> None:
     paths = all_to_all(load_network("two-switch")).paths()
     rounds = sending_rounds(paths, "round-robin")
     worm = run_wormhole(paths, rounds, barrier=False).duration
     assert 6 <= max(run_queues(paths, rounds, stored_fraction=0.0)) <= worm
 
 
-def test_what_cannot_be_run_is_refused() -> None:
+def test_impossible_schedules_are_refused() -> None:
     with pytest.raises(InputError, match="every transfer must be in exactly one frame"):
         run_queues([[0], [1]], [[0]], stored_fraction=0.0)
     with pytest.raises(InputError, match="0 to 1"):

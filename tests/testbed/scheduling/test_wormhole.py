@@ -30,7 +30,7 @@ RING = [[10 + i, i, (i + 1) % 4, 20 + (i + 2) % 4] for i in range(4)]
 next."""
 
 
-def test_transfers_that_share_a_link_go_one_after_another_and_others_together() -> None:
+def test_transfers_run_one_after_another_on_shared_links_else_together() -> None:
     run = run_wormhole([[0, 1], [2, 1], [3]], [[0, 1, 2]], barrier=False)
     assert run.finished == (1.0, 2.0, 1.0)
     assert run.duration == 2.0
@@ -90,7 +90,7 @@ def test_frames_must_hold_every_transfer_once() -> None:
     ),
     st.sampled_from(["virtual-channels", "timeout"]),
 )
-def test_with_a_remedy_everything_arrives_and_no_sooner_than_the_bottleneck_allows(
+def test_remedies_deliver_everything_within_the_bottleneck_bound(
     paths: list[list[int]], remedy: str
 ) -> None:
     run = run_wormhole(paths, [range(len(paths))], barrier=False, remedy=remedy)  # type: ignore[arg-type]

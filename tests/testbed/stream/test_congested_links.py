@@ -136,7 +136,7 @@ def streamed(load: float) -> _Found:
     return _Found(sizes, lost, gone, came / sender.counters["source"])
 
 
-def test_of_late_parity_nothing_is_claimed_where_tcp_fills_queues() -> None:
+def test_late_parity_is_not_judged_if_tcp_fills_queues() -> None:
     plan = testbed.stream_plan("ring:4", "s0", "s2", faults=["s0->s1@2-4"], duration_s=6.0)
     run = SimulatedStreamFabric().run(plan)
     beside = replace(run, counters={**run.counters, "background_bps": 5e6})
@@ -157,7 +157,7 @@ def test_a_failure_is_answered_on_loaded_links_and_nothing_more(load: float) -> 
 
 
 @pytest.mark.long
-def test_n_stays_near_the_failures_own_where_its_answer_overfills_the_links(
+def test_n_stays_near_the_failure_where_the_answer_overfills_the_links(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     found = streamed(1.0)

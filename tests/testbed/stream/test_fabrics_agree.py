@@ -291,7 +291,7 @@ def test_an_adaptive_stream_passes_its_verdict(runs: Runs, fabric: str, order: s
 @pytest.mark.parametrize("mode", PLANNED)
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("fabric", FABRICS)
-def test_what_arrived_is_what_the_receiver_took_and_all_of_it_is_genuine(
+def test_arrivals_match_the_receiver_and_are_genuine(
     runs: Runs, fabric: str, order: str, mode: str
 ) -> None:
     run = runs(fabric, order, mode)

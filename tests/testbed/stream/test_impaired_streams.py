@@ -128,7 +128,7 @@ def test_reordering_passes_and_packets_put_back_in_order_fail() -> None:
     )
 
 
-def test_trace_is_silent_where_it_has_no_opportunity_and_a_link_without_one_fails() -> None:
+def test_trace_is_silent_between_opportunities_and_fails_without_any() -> None:
     plan = _plan("s1->s2@1-13 trace:ms=20x10+300")
     run = SimulatedStreamFabric().run(plan)
     checks = impairment_checks(RunFacts(plan, run))
@@ -137,7 +137,7 @@ def test_trace_is_silent_where_it_has_no_opportunity_and_a_link_without_one_fail
     assert "fails" in {check.outcome for check in impairment_checks(RunFacts(plan, calm))}
 
 
-def test_link_that_the_network_impairs_is_judged_like_one_that_a_fault_does() -> None:
+def test_link_impaired_by_the_network_is_judged_like_a_faulty_one() -> None:
     network = load_network("swiss-t1")
     links = tuple(
         replace(link, impairments="ge:p=0.05,r=0.2") if link.label in ("s1->s2", "s2->s1") else link
@@ -151,7 +151,7 @@ def test_link_that_the_network_impairs_is_judged_like_one_that_a_fault_does() ->
     assert plan_from_json(plan_to_json(plan)) == plan
 
 
-def test_what_too_few_packets_crossed_is_unpredicted_and_never_passed() -> None:
+def test_links_with_too_few_packets_are_unpredicted_and_never_pass() -> None:
     plan = _plan("s1->s2@1-1.3 ge:p=0.05,r=0.2")
     run = SimulatedStreamFabric().run(plan)
     verdict = judge(Analysis(plan, run))
@@ -166,7 +166,7 @@ def test_other_faults_beside_an_impairment_keep_their_losses() -> None:
     assert any(c.name == "loss, s3->s6 down" and c.passed for c in verdict.checks)
 
 
-def test_the_same_plan_gives_the_same_run_and_an_unimpaired_one_is_as_before() -> None:
+def test_same_plan_repeats_its_run_and_unimpaired_runs_are_unchanged() -> None:
     plan = _plan("s1->s2@1-3 ge:p=0.05,r=0.2 jitter:0.01 duplicate:0.1", duration_s=4.0)
     first, second = (SimulatedStreamFabric().run(plan) for _ in range(2))
     assert np.array_equal(first.received.time_s, second.received.time_s)
@@ -183,7 +183,7 @@ def test_impairments_while_nodes_move_are_refused_by_name() -> None:
 @pytest.mark.parametrize(
     "words", ["ge:p=0.01,r=0.3", "ge:p=0.05,r=0.5", "loss:0.05", "loss:0.05 duplicate:0.1"]
 )
-def test_as_many_packets_are_needed_as_tell_losses_and_bursts_and_hardly_more(words: str) -> None:
+def test_packets_needed_are_the_minimum_for_losses_and_bursts(words: str) -> None:
     impairments, needed = parse_impairments(words), packets_needed(parse_impairments(words))
     mean = mean_loss(impairments)
     # of a chain of two states that loses all or nothing: a loss follows a loss with probability 1 - r

@@ -74,7 +74,7 @@ def sparse_plan(most: int | None) -> StreamPlan:
     )
 
 
-def test_a_link_of_few_labels_is_waited_for_until_one_of_them_was_sent_again() -> None:
+def test_next_fault_waits_until_a_label_of_a_thin_link_was_sent_again() -> None:
     plan, waited = sparse_plan(None), 0
     labels, usual_s = np.tile(label_table(plan.stream.label_rule), 2), plan.stream.recovery_s
     for fault, after in itertools.pairwise(plan.faults):
@@ -112,7 +112,7 @@ def test_most_loaded_link_fails_first() -> None:
     assert loads == sorted(loads, reverse=True) and len(set(loads)) > 3
 
 
-def test_labels_are_ordered_for_the_route_but_not_under_failures_that_overlap() -> None:
+def test_labels_are_ordered_for_the_route_unless_failures_overlap() -> None:
     network = load_network("swiss-t1")
     alone = planned(network, "s1", "s6", faults=EachLink())
     assert len(alone.stream.label_slots) > 1

@@ -49,7 +49,7 @@ def test_the_playback_buffer_is_never_shorter_than_four_blocks(rate: float, m: i
     assert StreamParameters(rate_pps=rate, source_packets=m, playback_s=0.3).playback_s == 0.3
 
 
-def test_what_takes_400_packets_a_block_is_beyond_the_code_and_not_judged_by_it() -> None:
+def test_blocks_of_400_packets_exceed_the_code_and_are_not_judged() -> None:
     plan = plan_of(rate_pps=100.0, source_packets=200, faults=["s0->s1@10-30"], duration_s=60.0)
     judged = judge_stream(plan, SimulatedStreamFabric().run(plan))
     (fault,) = judged.document["per_fault"]

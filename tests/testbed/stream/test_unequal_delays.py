@@ -82,7 +82,7 @@ def test_n_stays_at_rest_and_a_failures_redundancy_is_as_predicted(case: str) ->
     assert not run.never_complete.any()
 
 
-def test_a_sender_that_takes_all_paths_for_one_raises_n_with_nothing_broken() -> None:
+def test_sender_that_ignores_paths_raises_n_without_a_failure() -> None:
     """And learns within the first second by how much packets of some come later."""
     plan = plan_of("swiss-t1, 10 to 30 ms", duration_s=2.0)
     run = SimulatedStreamFabric(unaware).run(plan)

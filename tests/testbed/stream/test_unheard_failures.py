@@ -74,7 +74,7 @@ def test_reports_that_are_lost_now_and_then_are_no_silence(lost: float, most_rai
 
 
 @pytest.mark.parametrize(("capacity", "largest"), [("2e6", 29), ("1e9", 64)])
-def test_losses_of_the_streams_own_making_raise_n_no_further_than_links_carry(
+def test_self_inflicted_losses_raise_n_only_to_what_links_carry(
     capacity: str, largest: int
 ) -> None:
     """Half of all is lost to a full queue, which no failure explains: each packet more would be lost as well."""

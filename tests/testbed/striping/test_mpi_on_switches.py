@@ -155,7 +155,7 @@ def test_a_failing_rank_is_the_exit_code(told: dict[str, dict[str, Any]]) -> Non
 
 
 @needs_mpi
-def test_a_program_runs_as_mpi_ranks_by_the_command_with_its_group_and_listeners(
+def test_command_runs_a_program_as_mpi_ranks_with_group_and_listeners(
     tmp_path: Path,
 ) -> None:
     program = tmp_path / "program.py"

@@ -101,7 +101,7 @@ def test_ranks_run_in_the_networks_of_their_own_hosts(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_one_client_of_three_listeners_gets_nine_tenths_of_the_link_at_75_bytes(
+def test_client_of_three_listeners_gets_90_percent_of_the_link_at_75_bytes(
     sandboxed: Callable[..., Any], timely: Callable[..., None], tmp_path: Path
 ) -> None:
     def run() -> str | None:
@@ -197,7 +197,7 @@ def test_file_over_an_impaired_cable_is_complete_and_slower(
     assert record["seconds"] > whole[0]["seconds"] + 0.04
 
 
-def test_a_listener_that_is_killed_is_named_at_once_and_the_next_write_succeeds(
+def test_killed_listener_is_named_at_once_and_the_next_write_succeeds(
     sandboxed: Callable[..., Any], timely: Callable[..., None], tmp_path: Path
 ) -> None:
     def run() -> str | None:

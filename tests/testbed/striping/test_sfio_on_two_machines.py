@@ -95,7 +95,7 @@ def striped(how: str) -> dict[str, Any]:
 
 
 @pytest.mark.soak
-def test_a_cut_crossing_cable_breaks_processes_and_the_file_is_whole_when_it_is_mended(
+def test_failed_crossing_cable_breaks_processes_and_the_file_recovers(
     sandboxed: Callable[..., Any],
 ) -> None:
     found = sandboxed(striped, "cut")

@@ -135,7 +135,7 @@ def test_processors_that_went_to_other_machines_make_any_run_invalid() -> None:
         assert judged(chosen, {"machine_load": replace(CALM, stolen_fraction=0.1)})[0] == 0
 
 
-def test_content_needs_no_machine_that_keeps_up_where_no_throughput_is_judged() -> None:
+def test_content_check_needs_no_timely_machine_without_a_throughput_check() -> None:
     chosen = plan(optimise=False)
     assert predict(chosen, 9000) is None
     usual = {"direction": "write", "attempt": 1, "under_faults": False, "seconds": 1.0, "bytes": 1_600_000, "messages": 8000,
@@ -196,7 +196,7 @@ def test_every_operation_has_a_bar_of_its_own() -> None:
     ]
 
 
-def test_of_several_machines_the_one_that_keeps_up_worst_is_judged() -> None:
+def test_slowest_of_several_machines_is_judged() -> None:
     full = replace(
         CALM,
         cpu_fraction=0.97,

@@ -72,7 +72,7 @@ def test_compute_nodes_send_and_io_nodes_receive_on_swiss_t1() -> None:
     assert placed.file_name("a.dat") == "r0/a.dat;r1/a.dat;"
 
 
-def test_hosts_without_roles_compute_from_the_front_and_keep_files_at_the_end() -> None:
+def test_hosts_without_roles_compute_from_the_front_and_store_at_the_end() -> None:
     placed = place(load_network("ring:4"), 3, 2)
     assert placed.compute == ("h0", "h1", "h2") and placed.io == ("h3", "h2")
     assert placed.paths["h2", "h2"] == () and ("h2", "h2") not in placed.remote
@@ -138,7 +138,7 @@ def test_liquid_throughput_is_the_file_over_its_busiest_link() -> None:
     assert skewed.liquid_links == pytest.approx(2.0)
 
 
-def test_a_liquid_schedule_has_as_many_frames_as_the_bottleneck_has_transfers() -> None:
+def test_liquid_schedule_has_a_frame_per_transfer_of_the_bottleneck() -> None:
     network = "swiss-t1:allocation=2-2-2-2-0-0-0-0"
     scheduled = plan(
         network,
@@ -179,7 +179,7 @@ def test_without_schedule_and_circuits_nobody_waits_for_a_turn() -> None:
         ({"link_rate_bps": 0.0}, "link_rate_bps 0"),
     ],
 )
-def test_what_cannot_be_run_is_refused_by_name(options: dict[str, object], named: str) -> None:
+def test_impossible_plans_are_refused_by_name(options: dict[str, object], named: str) -> None:
     with pytest.raises(InputError, match=named.replace("-", "\\-")):
         plan(**options)
 
@@ -225,7 +225,7 @@ def test_a_short_file_may_be_faster_by_what_rested_links_pass_at_once(
     assert judge_striping(one, run).verdict.passed is passed
 
 
-def test_errors_under_faults_must_come_in_time_and_the_second_attempt_must_succeed() -> None:
+def test_fault_errors_must_be_timely_and_the_second_attempt_must_succeed() -> None:
     one = plan(compute_nodes=1, io_nodes=2, file_bytes=1_000_000)
     one = replace(one, killed=(KilledProcess(node=one.placement.io[0], at_s=0.1),))
     prediction = predict(one, 9000)
@@ -279,7 +279,7 @@ def test_a_write_under_faults_that_never_came_cannot_tell() -> None:
         )
 
 
-def test_errors_must_be_reported_half_a_second_after_a_silent_listener_is_given_up() -> None:
+def test_errors_are_due_half_a_second_after_a_silent_listener_is_given_up() -> None:
     one = plan(compute_nodes=1, io_nodes=2, file_bytes=1_000_000)
     for first_s, last_s, passed in (
         (0.0, 2.5, True),
@@ -307,7 +307,7 @@ def test_packets_carry_data_without_their_headers() -> None:
 
 
 @pytest.mark.parametrize(("switching", "change_s"), [("circuit", 0.008), ("packet", 0.004)])
-def test_a_liquid_schedule_takes_a_change_and_its_longest_transfer_of_each_frame(
+def test_liquid_schedule_takes_a_change_and_the_longest_transfer_per_frame(
     switching: str, change_s: float
 ) -> None:
     chosen = plan(
@@ -357,7 +357,7 @@ def test_a_liquid_schedule_takes_a_change_and_its_longest_transfer_of_each_frame
         ),
     ],
 )
-def test_what_must_be_reached_of_a_prediction_by_how_the_file_is_accessed(
+def test_required_share_of_a_prediction_depends_on_the_access(
     options: dict[str, object], least: float
 ) -> None:
     found = predict(plan(**({"file_bytes": 1_000_000} | options)), 9000)
@@ -432,7 +432,7 @@ def test_counts_of_a_real_file_that_its_plan_cannot_have_do_not_pass(
             ], (count, spoilt)
 
 
-def test_what_no_run_of_a_plan_counts_makes_it_invalid(tmp_path: Path) -> None:
+def test_impossible_counts_make_the_run_invalid(tmp_path: Path) -> None:
     one = plan("crossbar:4", file_bytes=80_000)
     run = run_striping(one, tmp_path, fabric="simulator")
     (record,) = run.operations

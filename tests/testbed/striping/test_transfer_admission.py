@@ -124,7 +124,7 @@ def test_a_client_that_fails_gives_its_links_back() -> None:
     assert len(turns) == 36 and len(errors) == 6
 
 
-def test_a_group_of_threads_gathers_items_and_breaks_where_one_does_not_come(
+def test_thread_group_gathers_items_and_breaks_if_one_is_missing(
     tmp_path: Path,
 ) -> None:
     server = GroupServer(f"unix:{tmp_path}/group", 3)

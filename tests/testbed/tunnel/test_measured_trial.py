@@ -120,7 +120,7 @@ def test_a_run_spoilt_as_its_rival_says_fails_that_check(
     }
 
 
-def test_voice_of_the_direct_path_that_lost_nothing_fails_what_was_foreseen_of_it(
+def test_direct_voice_without_losses_fails_the_prediction(
     runs: dict[str, RivalRun],
 ) -> None:
     voice = runs["adaptive"].programs["voip"]
@@ -130,9 +130,7 @@ def test_voice_of_the_direct_path_that_lost_nothing_fails_what_was_foreseen_of_i
 
 
 @pytest.mark.parametrize("rival", ["direct", "none", "static", "adaptive"])
-def test_one_packet_in_ten_thousand_may_be_dropped_by_the_machine_and_no_more(
-    runs: dict[str, RivalRun], rival: str
-) -> None:
+def test_machine_may_drop_one_packet_in_10000(runs: dict[str, RivalRun], rival: str) -> None:
     run = replace(runs[rival], packets=20_000)
     for drops, exit_code in ((2, 0), (3, 4)):
         verdict = verdict_of(runs | {rival: replace(run, machine_drops=drops)})
@@ -143,7 +141,7 @@ def test_one_packet_in_ten_thousand_may_be_dropped_by_the_machine_and_no_more(
 @pytest.mark.parametrize(
     ("waited_s", "exit_codes"), [(0.05, (0, 0)), (0.09, (4, 0)), (0.3, (4, 4))]
 )
-def test_a_run_that_waited_for_a_processor_is_invalid_and_a_picture_bears_less(
+def test_run_that_waited_for_a_processor_is_invalid_and_pictures_sooner(
     runs: dict[str, RivalRun], waited_s: float, exit_codes: tuple[int, int]
 ) -> None:
     run = runs["none"]
@@ -178,7 +176,7 @@ def test_a_tunnel_that_carried_next_to_nothing_does_not_pass(
     assert verdict.exit_code == exit_code, verdict
 
 
-def test_packets_that_are_handed_on_before_they_came_leave_nothing_to_judge(
+def test_packets_delivered_before_they_arrived_leave_nothing_to_judge(
     runs: dict[str, RivalRun],
 ) -> None:
     run = runs["adaptive"]
@@ -207,7 +205,7 @@ def test_faults_that_came_at_another_time_leave_nothing_to_judge(
 @pytest.mark.parametrize(
     ("end", "log"), [("source", "offered"), ("sink", "offered"), ("sink", "delivered")]
 )
-def test_packets_of_other_sizes_than_were_counted_or_sent_leave_nothing_to_judge(
+def test_packets_of_unexpected_sizes_leave_nothing_to_judge(
     runs: dict[str, RivalRun], end: str, log: str, times: int
 ) -> None:
     for rival in ("none", "static", "adaptive"):

@@ -137,7 +137,7 @@ def test_a_run_as_predicted_passes_and_tells_every_rival(plan: TrialPlan) -> Non
         ({"ssim": 0.99}, "ssim"),
     ],
 )
-def test_what_went_wrong_under_the_code_fails_its_check(
+def test_errors_below_the_code_fail_their_check(
     plan: TrialPlan, wrong: dict[str, Any], key: str
 ) -> None:
     verdict = judge_trial(plan, measured(plan, **wrong)).verdict
@@ -257,7 +257,7 @@ def test_fault_affects_packets_in_transit_over_long_paths(before_s: float, excus
     assert ("no planned fault" not in (invalid or "")) == excused, invalid
 
 
-def test_tcp_alone_is_judged_by_its_rate_in_failures_not_by_packets_of_full_queues(
+def test_tcp_alone_is_judged_by_its_rate_in_failures(
     plan: TrialPlan,
 ) -> None:
     alone = replace(plan, workloads=("tcp",), rivals=("direct", "adaptive"))
@@ -340,7 +340,7 @@ def test_without_code_the_wire_bears_packets_and_headers_alone(plan: TrialPlan) 
     assert coded > 4 * (100 + OVERHEAD_BYTES)
 
 
-def test_of_a_cable_that_loses_half_the_share_is_answered_and_held() -> None:
+def test_cable_that_loses_half_is_answered() -> None:
     """Of 2.5 s with "loss 0.5" on Swiss-T1, real runs sent 11 % more than the whole cable's N without a hold; of two
     such cables at once 7 % less."""
     whole, half = (

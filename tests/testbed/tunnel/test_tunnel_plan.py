@@ -55,7 +55,7 @@ def test_one_cable_under_every_path_is_refused() -> None:
         ({"link_mtu": 600}, "leave .* bytes; give at least"),
     ],
 )
-def test_what_does_not_fit_together_is_refused(options: dict[str, object], words: str) -> None:
+def test_incompatible_tunnel_options_are_refused(options: dict[str, object], words: str) -> None:
     with pytest.raises(InputError, match=words):
         build_tunnel("ring:4", "s0", "s2", **options)  # type: ignore[arg-type]
 

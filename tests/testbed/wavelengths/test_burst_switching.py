@@ -61,7 +61,7 @@ def test_every_burst_is_sent_lost_or_still_waiting(
 
 @drawn(40)
 @given(**scenarios, known_after=st.integers(0, 3))
-def test_what_leaves_in_a_slot_fits_the_wavelengths_and_was_known_in_time(
+def test_bursts_of_a_slot_fit_the_wavelengths_and_were_announced(
     strategy: str, switching: str, wavelengths: int, load: float, seed: int, known_after: int
 ) -> None:
     cloud, chance = ring(wavelengths, switching), random.Random(seed)

@@ -45,7 +45,7 @@ def some_pairs(network: Network, seed: int, count: int) -> list[tuple[str, str]]
     switching=st.sampled_from(SWITCHINGS),
     method=st.sampled_from(METHODS),
 )
-def test_every_plan_lights_each_path_once_without_collisions_within_the_bound(
+def test_each_plan_lights_each_path_once_without_collisions(
     name: str, seed: int, count: int, wavelengths: int, switching: str, method: str
 ) -> None:
     network = NETWORKS[name]

@@ -143,7 +143,7 @@ def test_packets_follow_their_lightpath_and_change_where_it_does() -> None:
             assert walk.packet["vlan_vid"] == VLAN_PRESENT | vlan_of(lit.wavelengths[-1])
 
 
-def test_a_mistuned_laser_is_refused_by_the_first_cross_connect_not_by_its_own_router() -> None:
+def test_first_cross_connect_refuses_a_mistuned_laser() -> None:
     plan = a_plan("optical-cloud", 1, count=1, wavelengths=2, switching="wsxc", method="liquid")
     wiring, path = wire_plan(plan), plan.lightpaths[0]
     dark = 1 - plan.rounds[0][0].wavelengths[0]

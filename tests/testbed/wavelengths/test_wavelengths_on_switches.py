@@ -60,7 +60,7 @@ def converted_and_dark() -> dict[str, Any]:
     }
 
 
-def test_converted_wavelengths_arrive_and_a_dark_network_drops_and_counts_everything(
+def test_converted_wavelengths_arrive_and_a_dark_network_counts_its_drops(
     sandboxed: Callable[..., Any],
 ) -> None:
     found = sandboxed(converted_and_dark)

@@ -133,7 +133,7 @@ def test_costs_by_another_law_fail_and_few_failures_cannot_tell(rows: Rows) -> N
     assert failure_cost.judge([*rows, *law_rows(spread=0.1)]).outcome == "cannot-tell"
 
 
-def test_states_last_as_long_as_their_failures_and_cost_what_the_law_asks_for() -> None:
+def test_states_last_and_cost_as_the_law_predicts() -> None:
     point = failure_cost.law_points(True, 1)[0] | {"failures": 4000}
     lasts_s, broken = failure_cost.draw_states(point, *failure_cost.failing_units(point, 5))
     assert float((lasts_s[:, None] * broken).sum()) == pytest.approx(4000 * 10, rel=0.05)
@@ -142,9 +142,7 @@ def test_states_last_as_long_as_their_failures_and_cost_what_the_law_asks_for() 
 
 
 @pytest.mark.parametrize("law", failure_cost.BEYOND)
-def test_cables_of_unequal_rates_and_pairs_cost_their_own_sum_and_not_that_of_the_mean(
-    law: str, rows: Rows
-) -> None:
+def test_cables_of_unequal_rates_and_pairs_cost_their_sum(law: str, rows: Rows) -> None:
     (point,) = (point for point in failure_cost.law_points(True, 1) if point["law"] == law)
     row = point | failure_cost.cost_of_states(point)
     others = [one for one in law_rows() if one["law"] != law]

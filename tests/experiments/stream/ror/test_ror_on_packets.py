@@ -208,7 +208,7 @@ def test_a_run_that_leaves_too_much_open_cannot_tell_a_fall_from_none() -> None:
     assert [check.outcome for check in falls] == ["cannot-tell"] * 2
 
 
-def test_networks_whose_ror_is_infinite_at_some_layer_are_not_compared_by_layer() -> None:
+def test_networks_with_infinite_ror_are_not_compared_by_layer() -> None:
     rows = [row | {"forced": int(row["layers"] == 1)} for row in by_layer()]
     assert layer_means(rows, "stratified") == {}
     falls = [
@@ -238,7 +238,7 @@ def test_an_infinite_ror_stands_above_every_finite_one() -> None:
     assert above and all(pair.judged and pair.retained for pair in above)
 
 
-def test_what_a_sample_of_links_is_off_is_scaled_up_to_all_with_what_it_leaves_open() -> None:
+def test_error_of_sampled_links_is_scaled_to_all_links_with_its_doubt() -> None:
     row = next(row for row in by_layer() if row["layers"] == 1)
     assert (
         route_ror(row).measured == pytest.approx(row["measured"])
@@ -292,7 +292,7 @@ def test_figures_are_drawn() -> None:
     assert list(ror_by_method.STUDY.figures(by_method())) == ["methods_beside_capillary_stratified"]
 
 
-def test_a_route_that_asks_for_more_packets_than_a_block_can_have_is_left_out_and_named() -> None:
+def test_routes_beyond_the_largest_block_are_left_out_and_named() -> None:
     rows = by_method()
     one = next(row for row in rows if row["method"] == "disjoint-2" and row["links"])
     one["measured"] = one["predicted"] / 2  # as where the block size stops at 255

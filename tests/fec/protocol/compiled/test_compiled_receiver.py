@@ -217,7 +217,7 @@ def test_more_symbols_than_a_batch_has_room_for_are_restored() -> None:
     assert compiled.counters == plain.counters and compiled.counters["recovered"] > 2 * MAX_RECEIVED
 
 
-def test_of_blocks_that_a_forged_symbol_spoilt_nothing_is_kept() -> None:
+def test_blocks_with_a_forged_symbol_are_discarded() -> None:
     m, length = 2, 12
     sender = StreamSender(
         SenderParameters(source_packets=m, symbol_bytes=length, rate_pps=1000.0, session=1),
@@ -250,7 +250,7 @@ def test_of_blocks_that_a_forged_symbol_spoilt_nothing_is_kept() -> None:
     assert len(receiver._blocks._spoilt) <= 2  # type: ignore[attr-defined]
 
 
-def test_it_says_so_where_it_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unavailable_compiled_receiver_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(receiver_module, "c_module", lambda: None)
     with pytest.raises(EngineUnavailable, match="one by one"):
         CompiledReceiver(ReceiverParameters(source_packets=2, symbol_bytes=9), ReedSolomonCode(2))

@@ -104,7 +104,7 @@ def test_a_traffic_file_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         "--latency-threshold 1.1 --latency-tolerance 0.01 --ack-size 128",
     ],
 )
-def test_every_design_alternative_of_ft_drb_changes_the_run_and_delivers_all(option: str) -> None:
+def test_each_ft_drb_design_option_changes_the_run_and_delivers_all(option: str) -> None:
     # long enough that packets wait for a link when it fails: in 4 ms of seed 1 none did, and --notify-queued-sources
     # had nobody to notify
     line = "torus:4x4 --routing ft-drb --deadlock-avoidance nac --load 0.8 --duration 0.012 --model thesis"
@@ -140,7 +140,7 @@ def test_a_shape_of_failed_links_has_its_legs(shape: str, links: int) -> None:
     assert found["per_seed"][0]["faults"] == links and found["received"] == found["sent"]
 
 
-def test_a_trace_with_a_broken_row_is_refused_by_its_number_or_skipped_and_counted(
+def test_broken_trace_row_is_refused_by_number_or_skipped_and_counted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = sample_lanl_table()

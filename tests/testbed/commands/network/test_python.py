@@ -124,7 +124,7 @@ net.stop()
 """
 
 
-def test_network_left_up_is_named_and_cleaned_up_and_nat_writes_no_file_of_the_machine(
+def test_remaining_network_is_named_and_cleaned_up_and_nat_writes_no_file(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "left.py").write_text(LEFT_UP)

@@ -31,7 +31,7 @@ def simulated(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_json_is_one_object_with_both_switchings_and_the_page_is_drawn_anew(tmp_path: Path) -> None:
+def test_bulk_json_has_both_switchings_and_report_redraws_the_page(tmp_path: Path) -> None:
     done = simulated(tmp_path, NETWORK, "--json")
     assert done.returncode == 0, done.stderr
     document: dict[str, Any] = json.loads(done.stdout)

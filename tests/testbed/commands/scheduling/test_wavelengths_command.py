@@ -56,7 +56,7 @@ def test_walked_rules_deliver_and_drop_as_the_verdict_predicts(tmp_path: Path) -
     ) == 3
 
 
-def test_what_belongs_to_a_run_is_refused_where_the_plan_is_only_shown(
+def test_run_options_are_refused_if_only_the_plan_is_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -285,7 +285,7 @@ def test_a_routing_that_needs_switches_says_so_on_the_simulated_fabric(
         (["--packet-rate", "20000"], "80 %"),
     ],
 )
-def test_what_a_reactive_routing_cannot_do_is_said_before_anything_is_built(
+def test_limits_of_reactive_routings_are_refused_before_building(
     words: list[str], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, out, err = _plain(capsys, [*STREAM, "--routing", "ft-drb", *words])

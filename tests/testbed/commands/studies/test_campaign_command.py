@@ -130,7 +130,7 @@ def test_units_of_a_killed_worker_are_run_again(
     assert columnar(tmp_path) == columnar(folder / "plain")
 
 
-def test_a_scheduler_and_workers_elsewhere_are_used_and_one_of_them_may_die(
+def test_campaign_uses_a_remote_scheduler_and_survives_a_lost_worker(
     folder: Path, tmp_path: Path
 ) -> None:
     address_file = tmp_path / "scheduler.json"

@@ -42,7 +42,7 @@ def test_a_page_and_a_table_of_two_runs(runs, tmp_path, capsys):
     )
 
 
-def test_what_cannot_be_compared_is_refused_and_nothing_is_written(runs, tmp_path, capsys):
+def test_incomparable_runs_are_refused_and_nothing_is_written(runs, tmp_path, capsys):
     page = tmp_path / "page.html"
     for words in ([runs[0]], [runs[0], str(tmp_path)], [runs[0], str(tmp_path / "none")]):
         assert main(["compare", *words, "--output", str(page)]) == 2

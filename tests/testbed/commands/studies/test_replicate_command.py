@@ -141,7 +141,7 @@ def test_killed_in_the_middle_it_goes_on_where_it_was(
     assert "three" in (tmp_path / "kept" / "book" / "chapter_0.html").read_text()
 
 
-def test_invalid_runs_are_repeated_and_counted_and_a_broken_study_stops_no_other(
+def test_replicate_repeats_invalid_runs_and_continues_after_broken_studies(
     tmp_path: Path,
     theirs: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
@@ -206,7 +206,7 @@ def test_a_repeated_run_keeps_the_points_that_were_valid(
     assert measured(tmp_path) == ["0", "1", "2", "3", "1"]
 
 
-def test_what_is_left_is_estimated_from_stored_seconds(
+def test_remaining_time_is_estimated_from_stored_seconds(
     tmp_path: Path,
     theirs: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,

@@ -18,7 +18,7 @@ SENDERS: dict[str, Callable[[socket.socket], None]] = {
 
 
 @pytest.mark.parametrize("sender", SENDERS)
-def test_who_answers_at_once_and_goes_has_not_gone_too_early(
+def test_program_that_answers_and_exits_is_not_too_early(
     sender: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A program in a host that ends at once: its exit code is on the way back before the last line of sending."""

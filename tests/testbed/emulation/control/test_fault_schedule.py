@@ -72,7 +72,7 @@ def test_stop_mends_what_is_broken_and_begins_nothing_more() -> None:
     schedule.stop()
 
 
-def test_a_fault_for_good_outlasts_those_that_end_and_goes_when_the_run_is_over() -> None:
+def test_permanent_fault_outlasts_others_and_ends_with_the_run() -> None:
     network = FakeNetwork()
     faults = [
         Fault(link=AB, start_s=0.0),

@@ -73,7 +73,7 @@ def counts(proc: Path, at_s: float) -> MachineCounts:
     return replace(read_counts(proc), at_s=at_s)
 
 
-def test_a_thread_of_a_program_is_a_task_and_the_threads_of_a_python_program_are_one(
+def test_threads_count_as_tasks_but_python_threads_as_one(
     tmp_path: Path,
 ) -> None:
     before = make_proc(tmp_path / "before", user=0, idle=0, stolen=0)
@@ -166,7 +166,7 @@ def test_the_gauge_reads_this_machine_and_rests_itself() -> None:
         ("busiest_task_fraction", 0.9, "its busiest task ran for 90% of the time"),
     ],
 )
-def test_a_figure_that_reaches_its_limit_is_named_and_one_that_has_none_is_not_judged(
+def test_load_names_figures_at_their_limit_and_ignores_unlimited_ones(
     field: str, limit: float, words: str
 ) -> None:
     strained = replace(CALM, **{field: limit})

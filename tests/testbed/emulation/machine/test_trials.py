@@ -18,7 +18,7 @@ def _tried(then: str, limit_s: float = 30.0) -> tuple[dict[str, dict[str, str]],
     return tried([sys.executable, "-S", "-c", _FIRST + then], limit_s)
 
 
-def test_what_a_slow_machine_found_is_kept() -> None:
+def test_results_before_the_time_limit_are_kept() -> None:
     found, why = _tried("time.sleep(60)", limit_s=1.5)
     assert (list(found), found["shaping"]["detail"]) == (["shaping"], "it shapes")
     assert why == "the trials came no further within 1.5 s"

@@ -405,7 +405,7 @@ def flooded(pair: Pair) -> int:
     return arrived
 
 
-def test_link_carries_its_capacity_and_no_more_and_a_recording_holds_what_arrived(
+def test_link_carries_its_capacity_and_recordings_hold_arrived_packets(
     sandboxed: Callable[..., Any], tmp_path: Path
 ) -> None:
     path = tmp_path / "link.pcap"

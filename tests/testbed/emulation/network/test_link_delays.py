@@ -78,7 +78,7 @@ def delayed() -> dict[str, Any]:
 
 
 @pytest.mark.emulation
-def test_a_delayed_link_holds_each_packet_that_long_in_order_and_before_its_capacity(
+def test_delayed_link_keeps_order_and_delays_before_its_capacity(
     sandboxed: Callable[..., Any],
 ) -> None:
     found = sandboxed(delayed)
@@ -135,7 +135,7 @@ def configured() -> dict[str, Any]:
 
 
 @pytest.mark.emulation
-def test_capacity_delay_and_loss_are_set_while_packets_pass_and_stand_beside_faults(
+def test_capacity_delay_and_loss_change_in_use_and_beside_faults(
     sandboxed: Callable[..., Any],
 ) -> None:
     found = sandboxed(configured)
@@ -159,7 +159,7 @@ def test_capacity_delay_and_loss_are_set_while_packets_pass_and_stand_beside_fau
     st.lists(st.floats(0, 0.1), max_size=30),
     st.sampled_from(["", "loss:0.3", "duplicate:0.5"]),
 )
-def test_a_link_s_own_delay_keeps_order_and_comes_to_every_copy_that_leaves(
+def test_link_delay_keeps_order_and_applies_to_every_copy(
     delay_s: float, gaps_s: list[float], words: str
 ) -> None:
     with_delay, without = (

@@ -31,7 +31,7 @@ def test_bridges_up_to_the_most_ports_have_one_daemon() -> None:
 
 
 @pytest.mark.parametrize("counts", [[7] * 400, [1, 90, 3] * 60, [1000, 1, 1, 1], [1] * 900])
-def test_shares_hold_every_bridge_once_in_order_and_none_much_more_than_asked(
+def test_shares_hold_each_bridge_once_in_order_and_similar_numbers(
     counts: list[int],
 ) -> None:
     from testbed.emulation.network.open_vswitch.bridges import shares_of

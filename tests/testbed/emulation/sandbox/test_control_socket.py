@@ -52,7 +52,7 @@ def test_door_is_listed_while_it_is_open_and_has_no_file(name: str, tmp_path: Pa
         connect(name)
 
 
-def test_a_name_that_nobody_gave_is_taken_by_no_other_process_of_that_number(name: str) -> None:
+def test_unnamed_socket_is_not_taken_by_another_process_of_its_number(name: str) -> None:
     """Containers that share a network have processes of the same numbers."""
     first = f"{name}-{os.getpid()}"
     with listen(first):
@@ -138,7 +138,7 @@ def test_another_user_can_keep_no_name(name: str) -> None:
         assert name not in network_names()
 
 
-def test_who_accepts_nothing_holds_nobody_up(name: str) -> None:
+def test_client_that_accepts_nothing_delays_no_other(name: str) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as deaf, ExitStack() as waiting:
         deaf.bind(f"\0testbed-network-{os.geteuid()}-{'0' * 16}-{name}")
         deaf.listen(0)

@@ -96,7 +96,7 @@ def test_nothing_is_left_of_a_run_that_is_killed_at_any_moment(tmp_path: Path) -
     assert with_switches >= KILLS // 4
 
 
-def test_of_two_runs_at_once_the_one_that_is_not_killed_goes_on(tmp_path: Path) -> None:
+def test_run_continues_beside_a_killed_one(tmp_path: Path) -> None:
     killed, other = Run(tmp_path / "killed", *RUNS[1]), Run(tmp_path / "other", *RUNS[0])
     until = time.monotonic() + 60
     while not any("ovs-vswitchd" in one for one in killed.programs()) and time.monotonic() < until:

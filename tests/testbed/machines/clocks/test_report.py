@@ -39,7 +39,7 @@ def exchanges(
     return found
 
 
-def test_a_clock_that_is_worse_than_what_it_measures_ends_the_run_with_exit_code_4() -> None:
+def test_clock_worse_than_the_measured_times_ends_with_exit_code_4() -> None:
     clock = RemoteClock(machine="m2", exchanges=tuple(exchanges(50)))
     report = clock_report(clock, requested=50, from_s=7.0, to_s=12.0)
     assert report.offset_s == pytest.approx(7.0, abs=1e-4)

@@ -62,7 +62,7 @@ def test_configuration_lists_end_point_and_address_of_peers() -> None:
     assert "PrivateKey" not in text and "[Interface]" not in text
 
 
-def test_what_cannot_be_is_refused() -> None:
+def test_invalid_peers_are_refused() -> None:
     with pytest.raises(CapabilityError, match=r"198\.18\.3\.4"):
         peers_of(0, [key(1), key(2)], ["10.0.0.1", "198.18.3.4"], 20006)
     with pytest.raises(CapabilityError, match="same WireGuard key"):
@@ -75,7 +75,7 @@ def test_what_cannot_be_is_refused() -> None:
         )
 
 
-def test_who_is_not_heard_is_named_the_worst_first() -> None:
+def test_silent_peers_are_named_worst_first() -> None:
     assert missing_handshake_reason(["a", "b"], {0: [], 1: []}) is None
     assert (missing_handshake_reason(["a", "b"], {0: [1], 1: []}) or "").startswith(
         "b is not heard by a"

@@ -165,7 +165,7 @@ def pinged(machines: Any, wiring: Any, request: Any) -> int:
     return code
 
 
-def test_what_crosses_is_seen_on_the_underlay_without_encryption_only(
+def test_underlay_shows_traffic_only_without_encryption(
     sandboxed: Callable[..., Any],
 ) -> None:
     found = sandboxed(on_the_underlay)

@@ -62,7 +62,7 @@ def test_hosts_lie_with_their_switch_unless_they_are_named() -> None:
         ({"machines": [["s0"], ["s1"]], "host": 1}, "place.json: "),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(document: Any, words: str) -> None:
+def test_errors_are_reported_in_one_line(document: Any, words: str) -> None:
     with pytest.raises(InputError) as raised:
         parse_placement(document, RING, "place.json", machines=2)
     assert str(raised.value).startswith(words)

@@ -54,7 +54,7 @@ def test_thesis_figures_44_to_53_come_out_layer_by_layer() -> None:
     assert route.link_layers == (1, 1, 3, 3, 4, 4, 2, 2, 2)
 
 
-def test_each_load_is_one_over_the_product_of_the_factors_down_to_its_layer() -> None:
+def test_each_load_is_one_over_the_product_of_factors_to_its_layer() -> None:
     route = capillary_route(build(THESIS), "s", "t")
     product = Fraction(1)
     for layer in route.layers:
@@ -63,7 +63,7 @@ def test_each_load_is_one_over_the_product_of_the_factors_down_to_its_layer() ->
 
 
 @pytest.mark.parametrize("layers", [1, 2, 3])
-def test_the_first_layers_keep_their_loads_and_the_rest_stays_within_the_last_of_them(
+def test_first_layers_keep_their_loads_and_others_stay_within_the_last(
     layers: int,
 ) -> None:
     full, part = (capillary_route(build(THESIS), "s", "t", layers=k) for k in (None, layers))

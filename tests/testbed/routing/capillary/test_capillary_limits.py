@@ -55,7 +55,7 @@ def halving(stages: int) -> Network:
     )
 
 
-def test_floats_follow_loads_far_below_one_as_long_as_each_layer_is_near_the_last() -> None:
+def test_floats_solve_loads_far_below_one_if_layers_are_near_the_last() -> None:
     network = halving(60)
     exact = [float(load) for load in capillary_route(network, "s", "t").loads]
     assert FloatRouter(network).loads("s", "t") == pytest.approx(exact, rel=1e-9)
@@ -110,7 +110,7 @@ def test_a_host_with_load_and_a_negative_load_are_both_named() -> None:
 
 
 @pytest.mark.parametrize("basic", [None, "hunted"])
-def test_capacities_ten_thousand_times_apart_are_near_enough_for_the_thesis_loop(
+def test_thesis_loop_solves_capacities_in_a_ratio_of_ten_thousand(
     basic: None,
 ) -> None:
     near, far = (build("st sa at", 1e9, thin, thin) for thin in (1e5, 0.9e5))
@@ -183,7 +183,7 @@ def test_large_networks_are_solved_by_the_compiled_solver(
 
 @drawn(20)
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=6), st.booleans())
-def test_parallel_links_share_by_capacity_and_a_chain_is_as_full_as_its_narrowest(
+def test_parallel_links_share_by_capacity_and_chains_fill_to_the_narrowest(
     capacities: list[int], chain: bool
 ) -> None:
     count, top = len(capacities), Fraction(max(capacities))
@@ -209,7 +209,7 @@ def test_parallel_links_share_by_capacity_and_a_chain_is_as_full_as_its_narrowes
 
 
 @pytest.mark.parametrize("solver", [IntegerSolver, CompiledSolver])
-def test_a_piece_without_links_to_what_it_wants_is_left_and_the_next_one_is_split(
+def test_piece_without_useful_links_is_left_and_the_next_is_split(
     solver: type[IntegerSolver | CompiledSolver],
 ) -> None:
     cut_off, whole = (
@@ -225,7 +225,7 @@ def test_a_piece_without_links_to_what_it_wants_is_left_and_the_next_one_is_spli
 
 @drawn(40)
 @given(st.data())
-def test_a_wave_of_pieces_is_split_as_each_piece_alone_in_floats_as_in_integers(
+def test_wave_of_pieces_splits_like_single_pieces_in_floats_and_integers(
     data: st.DataObject,
 ) -> None:
     size, tail, head, pieces = 4, [], [], []

@@ -251,9 +251,7 @@ def test_compiled_and_integer_recursion_agree_on_geometric_graphs(seed: int) -> 
 
 @few
 @given(st.integers(0, 10**6), st.integers(0, 10**6))
-def test_pieces_that_floats_cannot_split_are_split_in_integers_beside_the_others(
-    seed: int, doubts: int
-) -> None:
+def test_pieces_beyond_float_precision_are_split_in_integers(seed: int, doubts: int) -> None:
     """A kernel that gives up on pieces at random: the answer is the same, whichever part of it came from which
     solver."""
     doubt = random.Random(doubts)

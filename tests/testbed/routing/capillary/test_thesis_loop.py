@@ -63,7 +63,7 @@ def test_capacities_weigh_in_as_they_do_in_the_recursion() -> None:
 
 
 @pytest.mark.parametrize("thin", [7e3, 1e3, 1.0])
-def test_capacities_too_far_apart_for_floats_are_refused_not_answered_wrongly(thin: float) -> None:
+def test_capacities_beyond_float_precision_are_refused(thin: float) -> None:
     ends = [
         ("a", "b", 1e9),
         ("a", "c", thin),
@@ -104,7 +104,7 @@ def test_floats_become_a_flow_that_is_conserved_exactly_and_has_no_circle() -> N
     assert route.loads[0] + route.loads[4] == Fraction(1)
 
 
-def test_a_programme_that_the_solver_gives_up_is_bad_input_with_the_way_out(
+def test_programme_that_the_solver_abandons_is_bad_input_with_a_remedy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     solved: list[int] = []
@@ -121,7 +121,7 @@ def test_a_programme_that_the_solver_gives_up_is_bad_input_with_the_way_out(
         route_by_name(load_network("swiss-t1"), "s1", "s6", "thesis-loop")
 
 
-def test_an_interior_solution_fills_only_the_bottlenecks_so_that_nothing_is_hunted() -> None:
+def test_interior_solution_fills_only_bottlenecks_and_leaves_no_suspects() -> None:
     network = load_network("manet:nodes=40,seed=2,frame=0")
     vertices, inside = (
         hunt_layers(network, "n1", "n30", layers=6, interior=interior) for interior in (False, True)
@@ -133,7 +133,7 @@ def test_an_interior_solution_fills_only_the_bottlenecks_so_that_nothing_is_hunt
     assert all(layer.suspects[0] > 2 * len(layer.bottlenecks) for layer in vertices.layers)
 
 
-def test_the_hunt_of_figures_54_to_57_takes_four_suspects_to_two_in_two_iterations() -> None:
+def test_figures_54_to_57_reduce_four_suspects_to_two_in_two_iterations() -> None:
     network = load_network("bottleneck-hunt")
     first, second = hunt_layers(network, "s", "t", layers=2).layers
     assert {network.links[i].label for i in first.bottlenecks} == {

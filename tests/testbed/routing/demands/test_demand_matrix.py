@@ -31,7 +31,7 @@ LINE = Network(
 )
 
 
-def test_gravity_is_capacity_out_times_capacity_in_and_leaves_out_who_is_cut_off() -> None:
+def test_gravity_multiplies_capacities_out_and_in_of_connected_nodes() -> None:
     matrix = gravity_matrix(LINE, ["a", "b", "c", "d"])
     rates = dict(zip(matrix.pairs, matrix.rates_bps, strict=True))
     assert rates["a", "b"] / rates["a", "c"] == pytest.approx(6 / 4)
@@ -154,7 +154,7 @@ def test_sndlib_names_are_the_nodes_names() -> None:
         ("{", "file"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_said_with_its_place(text: str, says: str) -> None:
+def test_errors_of_a_file_name_their_position(text: str, says: str) -> None:
     with pytest.raises(InputError, match="file") as refused:
         parse_matrix(text, LINE, "file")
     assert says in str(refused.value)

@@ -78,7 +78,7 @@ def test_the_optimum_by_trees_is_that_of_the_whole_programme_with_a_proof(seed: 
 
 @drawn(12)
 @given(st.integers(0, 10**6))
-def test_every_routing_meets_the_demand_and_none_is_below_the_proved_optimum(seed: int) -> None:
+def test_each_routing_meets_the_demand_and_none_is_below_the_optimum(seed: int) -> None:
     matrix = random_matrix(seed)
     routed = {method: route_demands(matrix, method) for method in METHODS}
     best = checked(routed["optimum"])
@@ -102,7 +102,7 @@ def test_rounding_leaves_no_share_at_an_unreached_node() -> None:
 
 @drawn(15)
 @given(st.integers(0, 10**6))
-def test_semi_oblivious_over_all_paths_of_the_trees_is_no_worse_than_the_trees(seed: int) -> None:
+def test_semi_oblivious_over_all_tree_paths_is_no_worse_than_the_trees(seed: int) -> None:
     matrix = random_matrix(seed)
     oblivious = route_demands(matrix, "raecke", seed).greatest_utilisation
     assert route_demands(matrix, "smore:1000", seed).greatest_utilisation <= oblivious * (1 + 1e-6)
@@ -110,7 +110,7 @@ def test_semi_oblivious_over_all_paths_of_the_trees_is_no_worse_than_the_trees(s
 
 @drawn(15)
 @given(st.integers(0, 10**6))
-def test_fair_utilisation_is_no_worse_than_the_optimum_link_by_link_from_the_fullest(
+def test_fair_utilisation_is_no_worse_than_the_optimum_link_by_link(
     seed: int,
 ) -> None:
     matrix = random_matrix(seed)
@@ -168,7 +168,7 @@ def test_fair_rates_fill_links_in_turn() -> None:
 
 @drawn(15)
 @given(st.integers(0, 10**6))
-def test_fair_rates_fill_no_link_beyond_its_capacity_and_stop_each_pair_at_a_full_one(
+def test_fair_rates_respect_capacities_and_stop_pairs_at_full_links(
     seed: int,
 ) -> None:
     routed = route_demands(random_matrix(seed), "ecmp")

@@ -86,7 +86,7 @@ def test_tangents_lie_below_the_curve_and_touch_it() -> None:
     assert np.interp(0.4, ends, heights) == pytest.approx(float(overhead(np.array([0.4]), 0.05)[0]))
 
 
-def test_least_redundancy_is_between_its_bound_and_every_routing_within_the_limit() -> None:
+def test_least_redundancy_lies_between_its_bound_and_other_routings() -> None:
     matrix = abilene()
     forced = unavoidable_links(capillary_demands(matrix))
     large = Coding(tolerance=0.05, large_blocks=True)

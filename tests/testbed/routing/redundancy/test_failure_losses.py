@@ -76,7 +76,7 @@ def test_a_random_walk_of_packets_loses_what_the_model_says() -> None:
     )
 
 
-def test_label_intervals_lose_the_same_for_one_link_and_their_union_for_two() -> None:
+def test_label_intervals_lose_their_union_if_two_links_fail() -> None:
     route = load_route("swiss-t1", "s1", "s6")
     split = spray(route)
     first, second = route.loaded[0], route.loaded[5]

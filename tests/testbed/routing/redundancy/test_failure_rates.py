@@ -43,7 +43,7 @@ def test_weights_of_one_and_more_failures_agree_with_a_simulated_process() -> No
     assert single_share(links, failure_s, between_s) == pytest.approx(one, abs=0.01)
 
 
-def test_failures_that_last_far_longer_than_they_are_apart_are_hardly_ever_alone() -> None:
+def test_failures_much_longer_than_their_gaps_are_hardly_ever_alone() -> None:
     assert single_share(4, 3600, 1) == 0
 
 
@@ -52,7 +52,7 @@ def test_neglecting_three_at_once_errs_on_the_second_order_only() -> None:
     assert 0 < of_two - exact < (50 * 2 / 3600) ** 2
 
 
-def test_the_corrected_weights_reproduce_the_mean_over_all_states_of_three_links() -> None:
+def test_corrected_weights_give_the_mean_over_all_states_of_three_links() -> None:
     u, single, double = 0.1, [0.5, 0.7, 0.9], {(0, 1): 2.0, (0, 2): 3.0, (1, 2): 4.0}
     mean = sum(single) * u * (1 - u) ** 2 + sum(double.values()) * u**2 * (1 - u)
     assert u * overlapping_ror(sum(single), sum(double.values()), 3, u) == pytest.approx(mean)

@@ -42,7 +42,7 @@ def random_traffic(chance: random.Random, transfers: int) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("options", SWITCHED)
-def test_figure_37_is_proved_to_have_no_liquid_schedule_and_to_need_three_frames(
+def test_figure_37_has_no_liquid_schedule_and_needs_three_frames(
     options: ExactOptions,
 ) -> None:
     result = search_exactly(FIGURE_37, options=options)

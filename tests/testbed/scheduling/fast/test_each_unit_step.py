@@ -64,7 +64,7 @@ def test_first_fit_takes_the_first_free_frame(paths, frames, more, chance) -> No
 
 @FEW
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3)), max_size=25))
-def test_edges_at_a_vertex_have_different_colours_and_no_more_than_the_degree(edges) -> None:
+def test_edges_at_a_vertex_differ_in_colour_within_the_degree(edges) -> None:
     ends = np.array(edges, dtype=np.int64).reshape(-1, 2)
     degree = max(
         [1, *Counter(ends[:, 0].tolist()).values(), *Counter(ends[:, 1].tolist()).values()]
@@ -151,7 +151,7 @@ def test_a_unit_is_put_where_it_is_cheapest(case) -> None:
 
 @MANY
 @given(tables(shifts_of=(1,), least_frames=2))
-def test_of_many_frames_only_those_with_fewest_links_held_are_weighed(case) -> None:
+def test_only_frames_with_fewest_occupied_links_are_weighed(case) -> None:
     table, paths, unit = case
     frames = table.holder.shape[1]
     known = holders(table, paths)

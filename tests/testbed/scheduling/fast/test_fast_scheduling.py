@@ -135,7 +135,7 @@ def test_arithmetic_gives_the_paths_of_d_mod_k(k: int) -> None:
             assert fast.transfer(i) == tuple(map(label_of, route(source, sink)))
 
 
-def test_the_smallest_traffic_without_a_liquid_schedule_is_proved_to_have_none() -> None:
+def test_smallest_traffic_without_a_liquid_schedule_is_proved() -> None:
     traffic = Traffic.from_transfers(NONE_LIQUID)
     for schedule in (liquid_schedule(traffic), cp_sat_schedule(traffic)):
         assert (schedule.length, schedule.bottleneck_load) == (3, 2)

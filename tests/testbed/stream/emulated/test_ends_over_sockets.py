@@ -115,7 +115,7 @@ def run_both(
         pytest.param("stratified", "missing", marks=pytest.mark.long),
     ],
 )
-def test_what_is_sent_arrives_whole_under_the_labels_of_the_plan(
+def test_packets_arrive_unchanged_under_planned_labels(
     labels: str,
     without: str | None,
     opened: ExitStack,

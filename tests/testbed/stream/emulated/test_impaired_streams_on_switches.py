@@ -22,7 +22,7 @@ WORDS = ["stream", "swiss-t1", "--from", "s1", "--to", "s6", "--fabric", "emulat
 
 @pytest.mark.emulation
 @pytest.mark.soak
-def test_bursts_copies_waits_and_a_trace_on_switches_are_what_was_asked_for(
+def test_impairments_on_switches_are_as_requested(
     tmp_path: Path, valid_run: Callable[..., Any]
 ) -> None:
     words = [

@@ -73,7 +73,7 @@ def test_arrivals_are_read_in_batches_without_long_datagrams(
     assert len(arrivals.waiting(0.0)[0][1]) != 10
 
 
-def test_what_came_before_the_start_is_thrown_away_and_the_first_packet_never(
+def test_arrivals_before_the_start_are_discarded_but_not_the_first_packet(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
     """The first packet may be there before the process that waits for it is woken."""

@@ -128,7 +128,7 @@ def halted() -> dict[str, Any]:
 
 
 @pytest.mark.long
-def test_what_switches_drop_is_counted_by_machine(sandboxed: Callable[..., Any]) -> None:
+def test_drops_of_switches_are_counted_by_machine(sandboxed: Callable[..., Any]) -> None:
     found = sandboxed(halted)
     assert found["drops"]["machine-0"] > 100 > found["drops"]["machine-1"]
     assert found["unplanned"] >= sum(found["drops"].values())

@@ -93,7 +93,7 @@ def saying(run: StreamMeasurements, number: int, **said: Any) -> StreamMeasureme
     return replace(run, counters={**run.counters, DIAGNOSES: events})
 
 
-def test_a_cable_that_was_not_broken_fails_the_campaign_of_which_the_sender_is_certain() -> None:
+def test_unbroken_suspected_cable_fails_the_campaign_of_a_certain_sender() -> None:
     plan, run = two_cuts()
     certain = [k for k, e in enumerate(run.counters[DIAGNOSES]) if e["certain"] and e["names"]]
     assert len(certain) >= 2 and not RunFacts(plan, run).mistaken_beliefs
@@ -111,7 +111,7 @@ def test_a_cable_that_was_not_broken_fails_the_campaign_of_which_the_sender_is_c
         )
 
 
-def test_a_belief_is_mistaken_once_reports_have_told_of_packets_that_came_all_the_same() -> None:
+def test_belief_is_mistaken_once_reports_show_packets_that_arrived() -> None:
     """As of a cable that carries as many labels as the failed one: the names and the share agree."""
     plan, run = finished(("down", "down"), "one after the other", "stratified", "")
     events = run.counters[DIAGNOSES]

@@ -104,7 +104,7 @@ def test_a_time_in_which_no_report_gets_back_counts_for_nothing() -> None:
     )
 
 
-def test_blocks_begun_while_the_sender_doubts_belong_to_the_transient_but_not_for_ever() -> None:
+def test_blocks_of_a_doubting_sender_belong_to_a_limited_transient() -> None:
     plan = swiss_plan(("s1", "s2", 5.0, 25.0))
     run = SimulatedStreamFabric().run(plan)
     sure = failure_costs(RunFacts(plan, run))

@@ -172,7 +172,7 @@ def silent(**health: float) -> Verdict:
     return judge(Analysis(plan, run))
 
 
-def test_a_stream_of_which_nothing_comes_has_failed_where_the_machine_kept_up() -> None:
+def test_stream_without_arrivals_fails_if_the_machine_kept_up() -> None:
     verdict = silent()
     assert (verdict.invalid, verdict.exit_code, verdict.outcome) == (None, 1, "fails")
     assert "undecodable-blocks" in [

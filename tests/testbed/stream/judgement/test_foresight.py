@@ -42,7 +42,7 @@ def unsure(plan: StreamPlan) -> set[str]:
         *("loss:0.02", "loss:0.3", "duplicate:0.1", "down", "loss 0.3"),
     ],
 )
-def test_packets_that_are_too_few_are_told_beforehand_and_enough_are_asked_for(manner: str) -> None:
+def test_too_few_packets_are_reported_beforehand_with_a_sufficient_number(manner: str) -> None:
     """A run of half as many packets as are asked for cannot tell, one of twice as many can."""
     lengths = [0.03 * 1.25**k for k in range(40)]
     shortest = lengths[
@@ -111,7 +111,7 @@ def _sizes(probe: object) -> list[int]:
     return [step.stream.block_size or 0 for step in _steps(probe)]  # type: ignore[arg-type]
 
 
-def test_a_probe_whose_block_is_settled_by_enough_blocks_says_so_with_their_number() -> None:
+def test_probe_settled_by_enough_blocks_names_their_number() -> None:
     options = StreamOptions(
         network="swiss-t1", source="s1", sink="s6", labels="random", symbol_bytes=8, faults="none"
     )

@@ -152,7 +152,7 @@ def test_receiver_that_left_packets_lying_makes_the_run_invalid(finished):
     assert "lay 300 ms" in (verdict.invalid or "")
 
 
-def test_more_than_one_packet_in_ten_thousand_lost_in_no_fault_makes_the_run_invalid(finished):
+def test_losses_outside_faults_above_one_in_10000_make_the_run_invalid(finished):
     plan, run = finished
     keep = np.ones(len(run.received.time_s), dtype=bool)
     keep[5 : 7 + len(keep) // 10_000] = False
@@ -219,7 +219,7 @@ def test_timeline_counts_every_packet_once_and_late_ones_in_the_last_bin(finishe
         )
 
 
-def test_ror_of_the_whole_route_sums_its_links_and_names_those_that_carry_all(finished):
+def test_ror_of_the_route_sums_its_links_and_names_those_that_carry_all(finished):
     plan, run = finished
     facts = Analysis(plan, run)
     policy = facts.theory.policy
@@ -245,7 +245,7 @@ def test_ror_of_the_whole_route_sums_its_links_and_names_those_that_carry_all(fi
     assert whole_route_rors(on_one_path) == (0.0, none, ("a->b", "b->d"))
 
 
-def test_as_many_blocks_may_fail_as_the_decoding_error_rate_leaves_to_chance(finished):
+def test_as_many_blocks_may_fail_as_the_decoding_error_rate_allows(finished):
     """More than that come with a probability below one in a thousand; with stratified labels none may fail."""
     from scipy.stats import poisson  # most of a second, which no collection need spend
 
@@ -354,7 +354,7 @@ def told_by_two_clocks(
     return replace(run, sent=sent, blocks=blocks, clocks=clocks)
 
 
-def test_packets_that_the_clocks_cannot_tell_from_a_faults_are_counted_and_left_out(finished):
+def test_packets_that_clocks_cannot_assign_to_a_fault_are_left_out(finished):
     plan, run = finished
     within = StreamClocks(sender_s=0.003, faults_s=0.003)
     alone, apart = Analysis(plan, run), Analysis(plan, told_by_two_clocks(run, 0.005, within))
@@ -397,7 +397,7 @@ def test_clocks_that_are_worse_than_what_they_time_make_the_run_invalid(finished
 
 
 @pytest.mark.parametrize("lasted_s", [0.0, 0.001, None])
-def test_fault_that_came_when_it_was_to_end_makes_the_run_on_switches_invalid(finished, lasted_s):
+def test_fault_that_starts_at_its_end_makes_the_run_invalid(finished, lasted_s):
     plan, run = finished
     first = run.faults[0]
     late = () if lasted_s is None else (replace(first, start_s=first.stop_s - lasted_s),)
@@ -407,7 +407,7 @@ def test_fault_that_came_when_it_was_to_end_makes_the_run_on_switches_invalid(fi
     assert ("did not happen" if lasted_s is None else "was active for 0.00 of") in said
 
 
-def test_the_document_says_how_far_clocks_are_apart_and_lists_other_streams(finished):
+def test_document_states_clock_differences_and_lists_other_streams(finished):
     plan, run = finished
     apart = replace(run, clocks=StreamClocks(sender_s=0.003, receiver_s=0.002))
     one, other = judge_stream(plan, run), judge_stream(plan, apart)

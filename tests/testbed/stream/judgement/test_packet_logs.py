@@ -34,7 +34,7 @@ def test_block_with_enough_symbols_is_complete_when_the_mth_arrives():
     assert list(outcome.late_source_packets) == [0, 0, 0]
 
 
-def test_block_short_of_symbols_is_never_complete_and_loses_only_what_did_not_arrive():
+def test_block_without_enough_symbols_loses_only_what_did_not_arrive():
     outcome = _logs({(1, 0), (1, 1), (1, 5)})
     assert np.isnan(outcome.complete_s[1]) and not np.isnan(outcome.complete_s[[0, 2]]).any()
     assert list(outcome.late_source_packets) == [0, 2, 0]
@@ -64,7 +64,7 @@ def test_lag_of_the_sender_is_the_worst_one():
     assert sent.worst_lag_s == 0.5
 
 
-def test_arrivals_that_clocks_cannot_hold_against_the_playback_buffer_are_counted() -> None:
+def test_arrivals_that_clocks_cannot_compare_with_the_buffer_are_counted() -> None:
     sent = SentPackets(
         time_s=np.array([0.0, 0.1, 0.2, 0.3]),
         block=np.zeros(4, dtype=np.int64),

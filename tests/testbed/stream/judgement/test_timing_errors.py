@@ -142,7 +142,7 @@ def with_packets_of(run: StreamMeasurements, blocks: np.ndarray, more: int) -> S
     )
 
 
-def test_blocks_of_a_misled_sender_are_left_out_and_many_of_them_leave_nothing_to_say(quiet):
+def test_blocks_of_a_misled_sender_are_left_out_and_many_are_inconclusive(quiet):
     plan, run = quiet
     calm = Analysis(plan, run)
     place = int(np.searchsorted(run.sent.time_s, 1.8))
@@ -216,7 +216,7 @@ def test_too_little_redundancy_fails_on_a_quiet_machine_and_on_a_late_one(quiet)
         }
 
 
-def test_the_rule_names_the_first_that_is_not_borne_and_figures_have_no_infinity():
+def test_validity_rule_names_the_first_excess_and_has_no_infinite_figure():
     ones = [
         TimingError(name=n, description="it was {was} late", measured=w, limit=0.1)
         for n, w in (("a", 0.1), ("b", np.inf))

@@ -180,7 +180,7 @@ def test_packets_lost_in_no_fault_are_a_ten_thousandth_at_most(
     )
 
 
-def test_times_of_packets_that_met_no_impairment_are_held_against_the_machine() -> None:
+def test_times_of_unimpaired_packets_count_against_the_machine() -> None:
     """99 of 100 of them, and only where something is claimed of times."""
     for words, timed in (("delay:0.02,jitter=0.01", True), ("loss:0.2", False)):
         plan, run = impaired(words, "alone")
@@ -212,7 +212,7 @@ def test_a_run_in_which_a_planned_fault_never_came_says_nothing(spans: str, fabr
     assert "a->b down did not happen" in str(why_invalid(lasting, calm))
 
 
-def test_packets_that_came_before_they_were_sent_and_blocks_left_out_say_nothing() -> None:
+def test_early_packets_and_missing_blocks_make_the_run_invalid() -> None:
     """Times in another unit, clocks that disagree by a report interval, every other block."""
     plan, run = base()
     for times_s in (

@@ -71,7 +71,7 @@ def failed(verdict: Verdict) -> set[str]:
         pytest.param("random", "blackhole", marks=pytest.mark.soak),
     ],
 )
-def test_what_is_sent_is_what_theory_says_and_the_failed_cable_is_named(
+def test_sent_packets_match_theory_and_the_failed_cable_is_named(
     labels: LabelOrder, kind: str
 ) -> None:
     plan = swiss(labels, kind)
@@ -121,7 +121,7 @@ def test_a_sender_that_answers_with_the_share_of_a_neighbouring_link_fails() -> 
     assert not verdict.passed and "block size" in failed(verdict)
 
 
-def test_a_sender_that_splits_by_ecmp_where_capillary_routing_is_predicted_fails() -> None:
+def test_sender_with_ecmp_fails_if_capillary_routing_is_predicted() -> None:
     plan, other = swiss(), swiss(method="ecmp")
     run = SimulatedStreamFabric().run(replace(plan, forward=other.forward))
     analysis = Analysis(plan, run)
@@ -148,7 +148,7 @@ def test_two_failures_at_once_are_both_named() -> None:
     assert judge(analysis).passed
 
 
-def test_a_link_that_loses_half_is_left_to_the_estimator_which_says_that_it_spoke() -> None:
+def test_link_that_loses_half_is_left_to_the_estimator() -> None:
     plan = replace(
         swiss(),
         faults=(
@@ -162,7 +162,7 @@ def test_a_link_that_loses_half_is_left_to_the_estimator_which_says_that_it_spok
     assert events[-1]["speaker"] == "diagnosis" and events[-1]["names"] == ()
 
 
-def test_every_loaded_cable_is_a_suspect_with_the_labels_of_both_directions() -> None:
+def test_each_loaded_cable_is_a_suspect_with_labels_of_both_directions() -> None:
     plan = swiss()
     table = candidate_table(plan.forward)
     names = {suspect.name: suspect for suspect in table.candidates}

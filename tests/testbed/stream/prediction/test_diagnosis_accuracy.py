@@ -53,7 +53,7 @@ def rightly_named(plan: StreamPlan, run: StreamMeasurements) -> int:
     return count
 
 
-def test_the_failed_cable_of_every_frame_is_named_by_the_table_of_its_route(
+def test_table_of_each_frames_route_names_the_failed_cable(
     plan: StreamPlan,
 ) -> None:
     run = SimulatedStreamFabric().run(plan)

@@ -64,7 +64,7 @@ def test_whoever_fails_alone_is_never_mistaken(order: str) -> None:
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_of_two_that_fail_at_once_no_more_is_believed_lost_than_is(order: str) -> None:
+def test_double_failure_is_not_overestimated(order: str) -> None:
     """Before pairs of cables were weighed against single ones, 26 of 200 such pairs were mistaken."""
     masks, chance, wrong, labels = route()[0].masks, random.Random(1), 0, order_called(order)
     for _ in range(100):

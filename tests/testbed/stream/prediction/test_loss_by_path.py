@@ -43,7 +43,7 @@ def bundle(width: int) -> Network:
     )
 
 
-def test_labels_on_one_sequence_of_links_are_one_path_however_many_intervals_they_are() -> None:
+def test_labels_on_the_same_links_are_one_path() -> None:
     network = bundle(2)
     split = paths_split(network, "a", "b", [((2 * (k % 2),), Fraction(1)) for k in range(6)])
     paths = number_paths(split)
@@ -56,7 +56,7 @@ def test_labels_on_one_sequence_of_links_are_one_path_however_many_intervals_the
     )
 
 
-def test_of_more_paths_than_numbers_the_most_used_ones_have_one() -> None:
+def test_most_used_paths_are_numbered_if_numbers_run_out() -> None:
     width = MAX_PATH + 5
     split = paths_split(
         bundle(width), "a", "b", [((2 * k,), Fraction(1 + (k >= 5))) for k in range(width)]
@@ -67,7 +67,7 @@ def test_of_more_paths_than_numbers_the_most_used_ones_have_one() -> None:
     assert path_of_label(split)[0] == 0 and set(path_of_label(split)) == set(range(256))
 
 
-def test_a_dead_link_is_seen_on_its_path_alone_in_logs_reports_and_prediction() -> None:
+def test_failed_link_appears_on_its_path_in_logs_reports_and_prediction() -> None:
     plan, run = ring_plan(Fault(link=("s0", "s1", 0), start_s=1.0, stop_s=2.0))
     analysis = Analysis(plan, run)
     dead, alive = sorted(analysis.paths, key=lambda path: "s0->s1" not in path.links)

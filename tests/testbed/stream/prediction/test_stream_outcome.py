@@ -28,7 +28,7 @@ def swiss_plan(*faults: Fault, **changes: Any) -> StreamPlan:
     return plan
 
 
-def test_what_was_sent_beyond_the_source_packets_is_told_with_what_it_was_good_for() -> None:
+def test_adaptive_sender_wastes_fewer_packets_than_a_fixed_block() -> None:
     plan = swiss_plan(DEAD)
     adapting = stream_outcome(plan, SimulatedStreamFabric().run(plan))
     prepared = swiss_plan(DEAD, block_size=needed_size(plan))

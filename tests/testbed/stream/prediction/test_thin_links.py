@@ -28,7 +28,7 @@ def test_a_stream_of_which_one_path_carries_a_millionth_is_planned() -> None:
     assert exact_block_size(plan)(tuple(plan.forward.intervals(heavy))) == 20 * LABELS
 
 
-def test_cables_outside_of_which_an_order_has_no_label_ask_for_blocks_without_end() -> None:
+def test_cables_that_carry_all_labels_of_an_order_need_infinite_blocks() -> None:
     plan = stream_plan(_ways(1e9, 1e9, 2e4), "a", "b")
     heavy = [i for i in plan.forward.loaded if plan.forward.load(i) > 0.4]
     lost = tuple(sorted({interval for i in heavy for interval in plan.forward.intervals(i)}))

@@ -231,7 +231,7 @@ def interface(name: str, index: int, *attrs: tuple[str, Any]) -> bytes:
     return bytes(message.data)
 
 
-def test_what_the_kernel_lists_is_read() -> None:
+def test_kernel_lists_are_read() -> None:
     done = struct.pack("=IHHII", 20, 3, 0, 0, 0) + bytes(4)
     listing = FakeKernel(interface("lo", 1), interface("veth-a", 70_000), done)
     assert Netlink(listing).interfaces() == {"lo": 1, "veth-a": 70_000}  # type: ignore[arg-type]

@@ -299,7 +299,7 @@ def restarted() -> dict[str, Any]:
     return said
 
 
-def test_what_runs_is_started_again_as_it_was(sandboxed: Callable[..., Any]) -> None:
+def test_running_network_is_restarted_unchanged(sandboxed: Callable[..., Any]) -> None:
     assert sandboxed(restarted) == {"switch": [0, True], "network": [0, True]}
 
 
