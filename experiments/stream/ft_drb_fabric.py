@@ -276,7 +276,7 @@ def judge(rows: Rows) -> Verdict:
 
 
 def _impossible(row: Row) -> str | None:
-    """Return which figure of a run is larger than anything that the run can have, or None."""
+    """Return what in a run is impossible (a result, or the failed link), or None."""
     problems = []
     for key, limit in _limits(row).items():
         figure = np.max(row.get(key) or 0)
@@ -291,7 +291,7 @@ def _impossible(row: Row) -> str | None:
 
 
 def _limits(row: Row) -> dict[str, float]:
-    """Return the largest possible value of figures of a row."""
+    """Return the largest possible value of each bounded result of a row."""
     limits: dict[str, float] = {}
     if row["kind"] != "crowded":
         packets = FAULT_S * RATE_PPS

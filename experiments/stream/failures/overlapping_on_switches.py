@@ -141,7 +141,7 @@ def by_rate(rows: Rows) -> dict[float, list[Row]]:
 
 
 def _mean(rows: Rows, key: str) -> float:
-    """Return the mean of a figure of the runs, or of an expected figure."""
+    """Return the mean of a measured result (``key``) over the runs, or of an expected result."""
     return mean_of(rows, key) if key in rows[0] else expected_mean(rows, key)
 
 

@@ -25,7 +25,7 @@ RARE_ALLOWED = 0.1
 Z95 = 1.96
 ONE_FEWER = "one packet a block fewer, counted on the same packets"
 
-# The figures of a failed link in a row, by error rate.
+# The fields of a row that contain a value per error rate for each failed link.
 _FIGURES = ("claimed", "counted", "short", "blocks", "allowed")
 
 

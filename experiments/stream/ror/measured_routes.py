@@ -268,7 +268,7 @@ class _AnsweredFault:
 
 
 def _finite_part(analysis: Analysis, m: int) -> Results:
-    """Return the figures of the links that do not carry everything.
+    """Return the results of the failures of links that do not carry the complete flow.
 
     Args:
         analysis: The analysis of the run.
