@@ -78,6 +78,7 @@ def compare(
     )
 
 
+# The accepted runs, for messages.
 _RUNS = "as testbed.run(...) and testbed.load(...) return them, or folders of stored runs"
 
 
