@@ -73,7 +73,7 @@ def _expected_short_blocks(rows: Rows, rate: float) -> float:
 
 
 def links_of(rows: Rows, rate_index: int = 0) -> Iterator[Row]:
-    """Yield the failed links of all routes, with their figures at one error rate.
+    """Yield the failed links of all routes, with their fields at one error rate.
 
     Links with so few labels that N is M are left out, because there is no N - 1.
 
