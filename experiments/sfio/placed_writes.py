@@ -38,6 +38,7 @@ from testbed.model.studies import (
 NODES = (8, 16, 24, 31)
 QUICK_NODES = (8, 24)
 QUICK_PLACEMENTS = 2
+# The methods of scheduling, and their names in figures.
 DIRECTIONS = {"liquid": "liquid schedule", "none": "circuits as they come"}
 
 # Tolerance of measured over predicted throughput.
