@@ -346,7 +346,7 @@ def _repetition_counts(rows: Rows) -> str:
 
 
 def _failures(rows: Rows) -> list[str]:
-    """Return a note for each check that runs failed in their own verdicts, with their number."""
+    """Return a note for each check that runs failed, with the number of these runs."""
     counts: Counter[str] = Counter()
     for row in rows:
         for method in METHODS:

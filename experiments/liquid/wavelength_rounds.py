@@ -127,7 +127,7 @@ def _name(row: Row) -> str:
 
 
 def _delivery_check(row: Row) -> Check:
-    """Return a check of the delivered packets, which passes if the run's own verdict does."""
+    """Return a check of the delivered packets, which passes if the verdict of the run does."""
     remarks = [
         f"{row['rounds']} rounds; {row['dropped']} of {row['injected']} on wrong wavelengths "
         "dropped and counted"

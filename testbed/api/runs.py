@@ -174,8 +174,8 @@ def keeping(
     """Return a context manager for the duration of a run.
 
     Its value is a function that stores the run, after the run was judged. It is entered before the
-    run begins, so that the stored duration includes the run. Some workloads have their own such
-    context manager. For all others, rows, figures, verdict and page are stored.
+    run begins, so that the stored duration includes the run. A workload may define the context
+    manager (``Workload.keeps``). By default, rows, figures, verdict and page are stored.
 
     Args:
         workload: The workload of the run.

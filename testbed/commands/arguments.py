@@ -191,8 +191,8 @@ def _add(parser: argparse.ArgumentParser, option: Option) -> None:
 def _container(parser: argparse.ArgumentParser, heading: str | None) -> argparse._ActionsContainer:
     """Return the object to which options below a heading are added.
 
-    It is the parser itself for the headings that all commands share. Another heading has a group of
-    its own, which is created if necessary.
+    It is the parser for the headings that all commands share. For any other heading it is a group,
+    which is created if necessary.
     """
     if heading is None or heading in GROUPS:
         return parser

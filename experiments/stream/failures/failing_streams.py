@@ -95,7 +95,7 @@ def campaign_row(session: StreamJudgement) -> tuple[Results, Results]:
 
 
 def predictions_check(name: str, why: str, rows: Rows, remark: str) -> Check:
-    """Check that the runs passed all checks of their own verdicts.
+    """Check that the runs passed all checks of their verdicts.
 
     Args:
         name: Name of the check.
