@@ -45,7 +45,7 @@ OBJECTS = ROOT / "build" / "kernels"
 # numba compiles for this processor, whichever processor runs this program.
 PROCESSOR = "x86-64-v3"
 ENVIRONMENT = {"NUMBA_CPU_NAME": PROCESSOR, "NUMBA_CPU_FEATURES": ""}
-# This task calls no entry.
+# The task of ``compile_ahead`` that calls no entry. It imports a module, which is compiled then.
 NO_ENTRIES = "striped files"
 LINK = ["-O2", "-fPIC", "-shared", "-s", "-Wl,--no-undefined,--build-id=none,-z,noexecstack"]
 
@@ -102,6 +102,9 @@ IGNORED(Py_DecRef) IGNORED(Py_IncRef)
 class Arguments:
     """The arguments of an entry as Python expressions that read them from the words of a call.
 
+    A call passes an array of 64-bit words (``fec.jit``). Expressions read a word as an integer
+    (``words``), as a float (``floats``) or as the address of an array (``pointers``).
+
     Attributes:
         names: The values to which the expressions refer, by name.
     """
@@ -150,7 +153,7 @@ class Arguments:
 
 
 def callback(entry: CompiledEntry, arguments: tuple[Any, ...]) -> Any:
-    """Return a C callback of numba that calls the entry with the words of a call.
+    """Return a C callback of numba that reads the arguments from its words, and calls the entry.
 
     Args:
         entry: The entry.
@@ -199,7 +202,7 @@ def machine_code(symbol: str, c_callback: Any) -> bytes:
 
 
 def compile_task(name: str) -> list[str]:
-    """Run a task, and write an object file for each entry that it calls and that has none.
+    """Run a task, and write the missing object files of the entries that it calls.
 
     Returns:
         The symbols of all entries that the task calls.

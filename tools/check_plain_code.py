@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# Folders that are checked, and those in them that are not.
+# Folders that are checked. Folders of EXEMPT, which are inside them, are not.
 PLAIN: tuple[str, ...] = (
     "benchmarks/",
     "examples/",
@@ -117,7 +117,7 @@ def poor_docstrings(tree: ast.Module) -> Iterator[Violation]:
 
 
 def unrelated_assignments(tree: ast.Module) -> Iterator[Violation]:
-    """Yield the statements that assign several values which are not a swap."""
+    """Yield the chained assignments, and assignments of several values that are no swap."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.Assign):
             continue

@@ -85,7 +85,7 @@ class FileResult:
 
     @property
     def outcome(self) -> str:
-        """``passed``, ``failed`` or ``intended``."""
+        """``passed``, ``failed`` or ``intended``. If no test ran, the file failed."""
         if self.ran == 0:
             return "failed"
         if not self.failed:

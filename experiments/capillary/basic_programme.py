@@ -1,7 +1,8 @@
-"""Tests the basic linear programme of section 4.2.1: how links are fixed, and where digits end.
+"""Tests the basic linear programme of capillary routing (Gabrielyan 2007, section 4.2.1).
 
-After each layer the programme fixes the loads of some links. Forms of the programme differ in the
-rule that chooses them. Loads become so small that the solver's precision does not suffice.
+After each layer the programme fixes the loads of some links. Three rules that choose these links
+are compared with the exact route, and so is the stable form of the programme. Loads of deep layers
+are tiny. The study shows at which loads the precision of the solver does not suffice.
 """
 
 from collections.abc import Iterator, Sequence

@@ -48,7 +48,7 @@ def _height(node: Node) -> float:
 
 
 def joined(network: Network, pair: tuple[str, str] | None) -> tuple[str, str]:
-    """Return the pair.
+    """Return the pair, which must not be None.
 
     Raises:
         RuntimeError: The pair is None, because no two switches have two separate paths.

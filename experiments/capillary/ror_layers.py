@@ -8,10 +8,10 @@ The document does not name the end points. Two readings are run: a pair that is 
 frame of a set and stays while the nodes move, as in a communication ("held"), and a new pair in
 every frame ("fresh"). Each pair has two separate paths when it is drawn.
 
-A held pair may become attached to a critical link, which every route loads fully. A layer of such
-links alone (load 1) is not counted as a layer: after it the remaining flow would take one path, and
-by the document (page 74) none of its routings sends everything through a link that is not critical.
-Equation 23 leaves the critical links themselves out.
+A link is critical if every route sends the complete flow over it. While nodes move, a held pair may
+get critical links. They are layer 1 then, with load 1. This layer is not counted, because a route
+of this layer alone is a single path. By the document (page 74) its routings send the complete flow
+over critical links only. Equation 23 does not include critical links.
 """
 
 import statistics
@@ -199,9 +199,9 @@ def _check_fall(name: str, equation: str, measured: Measured) -> Check:
 
 
 def _over_sets(rows: Rows, figure: Callable[[Rows], float]) -> Measured:
-    """Return a figure of all sets together, with half the width of its confidence interval.
+    """Return a statistic of all rows, with half the width of its confidence interval.
 
-    The interval is computed from the figure of each set.
+    The interval is computed from the statistic of each set.
     """
     return figure(rows), half_width([figure([row]) for row in rows])
 
@@ -240,7 +240,11 @@ def falling_share(rows: Rows) -> float:
 
 
 def _gain_of_tolerance(rows: Rows) -> float:
-    """Return the ratio of full route to layer 1 at the largest tolerance, over the smallest's."""
+    """Return how the relative ROR of the full route changes from smallest to largest tolerance.
+
+    The relative ROR is the mean ROR of the full route over that of layer 1. The result is its value
+    at the largest tolerance over its value at the smallest.
+    """
     means = mean_ror(rows, "short")
     full = means[FULL_ROUTE]
     layer_1 = means[LAYER_1]

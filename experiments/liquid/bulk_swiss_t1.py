@@ -84,8 +84,8 @@ NAMES = {
 MIN_LIQUID = 0.95
 MAX_ROUND_ROBIN = 0.65
 
-# Setting up a batch of circuits takes 3 to 7 ms, and a message takes 80 ms. A measured order may
-# be this fraction slower than the same order in virtual time.
+# Largest relative difference of a measured order from the same order in virtual time. Setting up a
+# batch of circuits takes 3 to 7 ms, which virtual time does not contain. A message takes 80 ms.
 NEAR_PREDICTION = 0.1
 
 # Largest fraction of invalid runs in a valid study.
@@ -346,7 +346,7 @@ def _repetition_counts(rows: Rows) -> str:
 
 
 def _failures(rows: Rows) -> list[str]:
-    """Describe for each check of single runs how many runs failed it."""
+    """Return a note for each check that runs failed, with the number of these runs."""
     counts: Counter[str] = Counter()
     for row in rows:
         for method in METHODS:

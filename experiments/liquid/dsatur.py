@@ -17,7 +17,7 @@ THESIS_MILD = 0.66
 # The thesis calls losses up to this one mild, in per cent of the throughput.
 MILD = 9.0
 
-# The share of mild losses if losses were spread evenly from 2 to 19 %.
+# The rival of THESIS_MILD: the share of mild losses if losses were spread evenly from 2 to 19 %.
 EVEN = (MILD - 2) / (THESIS_WORST - 2)
 
 

@@ -43,7 +43,7 @@ def measure(point: Row) -> Results:
 
 
 def judge(rows: Rows) -> Verdict:
-    """Check the figures of all 32 nodes, the mean skeleton, and the worked examples.
+    """Check the counts for all 32 nodes, the mean skeleton, and the worked examples.
 
     The mean skeleton is only checked if all patterns were measured.
     """

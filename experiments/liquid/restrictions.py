@@ -60,7 +60,7 @@ def measure(point: Row) -> Results:
 
 
 def _expiry(end_s: float) -> Callable[[], bool]:
-    """Return a function that returns whether this processor time has passed."""
+    """Return a function that returns whether the process has used this much processor time."""
     return lambda: time.process_time() >= end_s
 
 

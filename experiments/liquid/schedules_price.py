@@ -72,7 +72,7 @@ def points(quick: bool, seed: int) -> Points:
 def measure(point: Row) -> Results:
     """Return flow bounds, and loads and frames with each kind of routes.
 
-    The unit of all figures is the time of one message over a link.
+    The unit of all values is the time of one message over a link.
     """
     from testbed.routing.demands.flow_bound import equal_links, flow_bound
     from testbed.scheduling.methods import schedule_by_name

@@ -110,9 +110,9 @@ def measure(point: Row) -> Results:
 
 
 def judge(rows: Rows) -> Verdict:
-    """Check that every run is as computed, and that liquid plans have the fewest rounds.
+    """Check that all packets are delivered as planned, and that liquid plans have fewest rounds.
 
-    Conversion makes no liquid plan shorter on this network.
+    The bound for the number of rounds is the same with and without conversion of wavelengths.
     """
     checks = []
     for row in rows:
@@ -127,7 +127,7 @@ def _name(row: Row) -> str:
 
 
 def _delivery_check(row: Row) -> Check:
-    """Check that all packets were delivered; the verdict of the run decides whether it passes."""
+    """Return a check of the delivered packets, which passes if the verdict of the run does."""
     remarks = [
         f"{row['rounds']} rounds; {row['dropped']} of {row['injected']} on wrong wavelengths "
         "dropped and counted"

@@ -98,9 +98,9 @@ def measure(point: Row) -> Results:
     """Route one matrix and one flow by every method, and solve two programmes again by GLOP.
 
     Returns:
-        The number of pairs and links; the optimum's MLU (``utilisation``); figures of each method
-        (``methods``); objections to the max-min-fair rates (``filling``); GLOP's MLU
-        (``again``); and errors of the loads of one flow (``flow``).
+        The number of pairs and links; the optimum's MLU (``utilisation``); results of each method
+        (``methods``); violations in the certificate of the max-min-fair rates (``filling``); the
+        MLUs that GLOP finds (``again``); and errors of the loads of one flow (``flow``).
     """
     from testbed.routing.demands.methods import route_demands, timed_routings
     from testbed.routing.demands.redundancy import unavoidable_links
@@ -136,7 +136,7 @@ def _matrix(point: Row) -> DemandMatrix:
 def _routing_figures(
     routed: RoutedDemands, optimal_utilisation: float, unavoidable: csr_array
 ) -> Results:
-    """Return the figures of a routing.
+    """Return the results of a routing.
 
     Args:
         routed: The routing.
@@ -144,8 +144,9 @@ def _routing_figures(
         unavoidable: The links that no route of a pair avoids.
 
     Returns:
-        The MLU over the optimum's; the checker's bound and violations; max-min-fair rates, in units
-        of the rates that the optimum carries for all pairs; and ROR (eq. 23).
+        The MLU over the optimum's; the checker's bound and violations; the smallest rate and the
+        sum of the max-min-fair rates on the routes; the number of exposed pairs; and ROR (eq. 23).
+        The unit of the rates is the demand, scaled so that the optimum's MLU is 1.
     """
     from testbed.routing.demands.redundancy import total_ror
     from testbed.routing.redundancy.coding import Coding
@@ -167,10 +168,10 @@ def _routing_figures(
 
 
 def _filling_objections(matrix: DemandMatrix) -> Results:
-    """Count the objections to the certificate of the max-min-fair rates.
+    """Count the violations that the checker finds in the certificate of the max-min-fair rates.
 
-    ``wrong_of_optimum`` is the number of objections if the certificate contained the rates of the
-    optimum's routing.
+    ``wrong`` must be 0. ``wrong_of_optimum`` is the rival: the number of violations in a
+    certificate with the rates that the optimum's routes allow.
     """
     from testbed.routing.demands.optimum import optimal_demands, water_filling
 
@@ -253,8 +254,8 @@ class _Programme:
 def glop_optimum(network: Network, demands: Sequence[Demand]) -> float:
     """Return the smallest MLU of all routings.
 
-    The programme has a variable per pair and link, and is meant for up to 20,000 of them. It has
-    another form than that of the optimum's own routing. Hosts do not forward.
+    The programme has a variable per pair and link, and is meant for up to 20,000 variables. It is
+    formulated differently from that of the method ``optimum``. Hosts do not forward.
     """
     programme = _Programme.of_network(network)
     solver = programme.solver
@@ -298,13 +299,14 @@ def glop_best_rates(
 
 
 def _one_flow_errors(name: str) -> Results:
-    """Return the largest differences from the loads of the exact capillary route of one flow.
+    """Compare the link loads of one flow with those of its exact capillary route.
 
     Args:
         name: The network.
 
     Returns:
-        The difference of the programme for fair loads (``fair_off``), and of ECMP (``ecmp_off``).
+        The largest absolute difference of a link's load, a fraction of the flow: by the method
+        ``fair`` (``fair_off``) and by ECMP (``ecmp_off``).
     """
     from testbed.routing.demands.methods import route_demands
 
@@ -432,7 +434,7 @@ def _quality_checks(rows: Rows) -> list[Check]:
 def _notes(rows: Rows) -> list[str]:
     """Return a line per method with medians over the matrices.
 
-    The last figure is the method's processor time over that of capillary routing.
+    The last number is the method's processor time over that of capillary routing.
     """
     capillary_s = _figures_of(rows, "capillary", "seconds")
     notes = []
@@ -475,7 +477,7 @@ def _draw_methods(rows: Rows, key: str, y: str) -> Figure:
 
 
 def _figures_of(rows: Rows, method: str, key: str = "over_optimum") -> list[float]:
-    """Return a figure of a method for each matrix, by default its MLU over the optimum's."""
+    """Return a field of a method for each matrix, by default its MLU over the optimum's."""
     return [row["methods"][method][key] for row in rows]
 
 

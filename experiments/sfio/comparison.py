@@ -1,7 +1,7 @@
 """The comparison of Figures 13 and 14: a striped file is written in one call, or piece by piece.
 
-One compute node writes the file, in pieces of several sizes. The complete file of the document is
-only written in one call.
+One compute node writes the file, in pieces of several sizes. Files are smaller than the document's
+file to save time. A file of the document's size is written as well, but only in one call.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from testbed.report.drawing.charts import Figure, Mark, draw_lines, ticks
 
 LINK_RATE_BPS = 100e6
 
-# The deviation that both studies have in common.
+# How both studies deviate from the document, as their reports say.
 ON_SWITCHES = (
     "links of 100 Mbit/s as Fast Ethernet has, on a user-space switch; "
     "subfiles lie in the page cache instead of on disks"
@@ -26,9 +26,9 @@ class Speeds(NamedTuple):
     """Throughput in bit/s by the size of a piece in bytes.
 
     Attributes:
-        one_call: Of the file that is written in one call.
-        piecewise: Of the file that is written piece by piece.
-        complete: Of the document's complete file; empty in a quick run.
+        one_call: Throughput if the file is written in one call.
+        piecewise: Throughput if the file is written piece by piece.
+        complete: Throughput for a file of the document's size, in one call. Empty in a quick run.
     """
 
     one_call: dict[int, float]
@@ -58,10 +58,10 @@ class Comparison:
         file_bytes: Size of the file that is written in one call.
         quick_file_bytes: The size in a quick run.
         piecewise_bytes: Returns the size of the file that is written piece by piece, from the size
-            of a piece and that of the other file. It is smaller, because each piece takes a round
-            trip.
-        complete_bytes: Size of the document's file, which is written once.
-        complete_sizes: Sizes of its pieces.
+            of a piece and ``file_bytes``. It is at most ``file_bytes``, because each piece takes a
+            round trip.
+        complete_bytes: Size of the document's file. A file of this size is written once.
+        complete_sizes: Sizes of a piece of this file.
     """
 
     size_field: str
@@ -117,7 +117,8 @@ class Comparison:
         Args:
             title: Title of the figure.
             rows: The rows.
-            min_link_share: The share of the link rate that is claimed.
+            min_link_share: Claimed minimum of the throughput, as a share of the link rate. It is
+                drawn as a horizontal line.
             upright: A size that is drawn as a vertical line.
         """
         figure = draw_lines(

@@ -41,7 +41,8 @@ class Size(NamedTuple):
     Attributes:
         halves: Numbers of nodes, half of which send plain messages to the other half.
         nodes: Numbers of nodes that write a striped file.
-        one_link: Those that also do so with one link for both processors of a node.
+        one_link: Those of ``nodes`` for which the file is also written with a single link per node,
+            which its two processors share.
         message_bytes: Bytes of a plain message.
         pair_bytes: Bytes of the striped file for each pair of nodes.
         repetitions: Number of writes of a point, for the average and the peak.
@@ -72,15 +73,16 @@ QUICK = Size(
     repetitions=3,
 )
 
-# Smallest accepted shares of the link rate: of free plain messages, and of a schedule.
+# Smallest accepted throughput over the rate of all links: of plain messages whose senders do not
+# wait for others, and of a striped file by a liquid schedule.
 MIN_FREE = 0.5
 MIN_SCHEDULED = 0.8
 
-# In the document, throughput falls beyond this number of nodes.
+# In the document, the throughput of a striped file falls beyond this number of nodes.
 FALL_FROM = 12
 
-# Section 2.10 quotes 291 Mbit/s with 18 processors of another system. This is a processor's share
-# of a Fast Ethernet link.
+# Section 2.10 quotes 291 Mbit/s with 18 processors of another system. The share is the throughput
+# of one processor over the rate of its Fast Ethernet link (100 Mbit/s).
 OTHER_SYSTEM_NODES = 18
 OTHER_SYSTEM_SHARE = 291e6 / (OTHER_SYSTEM_NODES * 100e6)
 
@@ -185,7 +187,7 @@ def measure(point: Row) -> Results:
 
 
 def links_of(row: Row) -> float:
-    """Return the number of links that the nodes of a point can fill."""
+    """Return the number of links that can be full at once: one per sender."""
     nodes: int = row["nodes"]
     return nodes / 2 if row["series"] in MESSAGES else float(nodes)
 
@@ -204,7 +206,7 @@ def _mean_bps(rows: Rows, series: str) -> dict[int, float]:
 
 
 def judge(rows: Rows) -> Verdict:
-    """Check that throughput grows with the nodes, and whether that of a striped file falls.
+    """Check that the throughput of messages grows with the nodes, but not that of a striped file.
 
     A crossbar has no bottleneck except the links of the hosts.
     """
@@ -242,7 +244,7 @@ def _message_checks(rows: Rows) -> list[Check]:
 
 
 def _fall_check(subject: str, mean_bps: Mapping[int, float]) -> Check:
-    """Check that the average throughput does not grow beyond ``FALL_FROM`` nodes.
+    """Check that the largest number of nodes has no more throughput than ``FALL_FROM`` nodes.
 
     Args:
         subject: What is written, to begin the name of the check.

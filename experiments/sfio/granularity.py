@@ -21,7 +21,7 @@ NEGLIGIBLE = 0.97
 
 
 def _fragments_bytes(stripe_unit: int, file_bytes: int) -> int:
-    """Return the size of ``FRAGMENTS`` stripe units, but at most that of the other file."""
+    """Return the size of a file with ``FRAGMENTS`` stripe units, but at most ``file_bytes``."""
     return min(file_bytes, stripe_unit * FRAGMENTS)
 
 

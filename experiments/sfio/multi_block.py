@@ -10,15 +10,18 @@ IO_NODES = 7
 # Fragments of a file that is written block by block.
 FRAGMENTS = 800
 
-# Smallest accepted share of the link rate, gain at the smallest block, and ratio of the slowest to
-# the fastest single-block write of large blocks.
+# Smallest accepted throughput of multi-block writes over the link rate.
 MIN_OF_LINK = 0.8
+
+# Smallest accepted throughput of multi-block over single-block writes, at the smallest block.
 MIN_GAIN = 5.0
+
+# Smallest accepted throughput of the slowest over the fastest single-block write of large blocks.
 MIN_FLAT = 0.6
 
 
 def _fragments_bytes(block: int, file_bytes: int) -> int:
-    """Return the size of ``FRAGMENTS`` fragments, at most that of the other file.
+    """Return the size of a file with ``FRAGMENTS`` fragments, but at most ``file_bytes``.
 
     A fragment is a block, or a stripe unit if blocks are larger. The file has at least one block.
     """
@@ -63,7 +66,8 @@ def measure(point: Row) -> Results:
 def judge(rows: Rows) -> Verdict:
     """Check that multi-block writes fill the link, and that the stripe unit limits single blocks.
 
-    Neither depends on the block size.
+    The throughput of multi-block writes, and that of single blocks of several stripe units, must
+    not depend on the block size.
     """
     multi, single, complete = COMPARED.speeds(rows)
     worst = min(multi, key=multi.__getitem__)

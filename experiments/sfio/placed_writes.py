@@ -1,6 +1,7 @@
-"""Random placements of ``sfio_placements``, written on switches (Gabrielyan 2007, Figure 21).
+"""Writes of a striped file by randomly placed nodes, on switches (Gabrielyan 2007, Figure 21).
 
-They are written with a liquid schedule, and with circuits in the order of their requests.
+The placements are those of the study ``sfio_placements``. Each file is written by a liquid
+schedule, and by circuits that are set up in the order in which they are requested.
 """
 
 from __future__ import annotations
@@ -37,19 +38,20 @@ from testbed.model.studies import (
 NODES = (8, 16, 24, 31)
 QUICK_NODES = (8, 24)
 QUICK_PLACEMENTS = 2
+# The methods of scheduling, and their names in figures.
 DIRECTIONS = {"liquid": "liquid schedule", "none": "circuits as they come"}
 
 # Tolerance of measured over predicted throughput.
 ORDER_TOLERANCE = 0.2
 # Smallest accepted share of the liquid throughput with a liquid schedule.
 MIN_LIQUID = 0.85
-# Largest accepted throughput of a node at 24 nodes, over that at 8.
+# Largest accepted throughput per node with 24 nodes, over that with 8 nodes.
 MAX_SHARE = 0.8
 
 
 @options
 class Options:
-    """Number of placements, and of writes of each. The document measured ``PLACEMENTS``."""
+    """Number of placements, and number of writes for each of them."""
 
     repetitions: int | None = option(
         default=None,
@@ -67,9 +69,9 @@ class Options:
 
 
 def points(quick: bool, seed: int, options: Options | None = None) -> Points:
-    """Return the points, one placement of all sizes after another.
+    """Return the points: for each placement number, all numbers of nodes.
 
-    Therefore a run that measures only a part of the points covers all sizes.
+    Therefore a run that measures only the first points covers all numbers of nodes.
     """
     options = options or Options()
     placements = options.placements
@@ -110,7 +112,7 @@ def judge(rows: Rows) -> Verdict:
 
 
 def _ratios(rows: Rows, over: str, under: str) -> list[float]:
-    """Return the ratios of two throughputs, such as "liquid" and "predicted", in order."""
+    """Return the sorted ratios of two throughputs, such as "liquid" and "predicted"."""
     return sorted(row[f"{over}_bps"] / row[f"{under}_bps"] for row in rows)
 
 
@@ -142,7 +144,7 @@ def _median_bps(rows: Rows) -> Mapping[int, float]:
 
 
 def _growth_checks(scheduled: Rows, unscheduled: Rows) -> list[Check]:
-    """Check that more nodes have more throughput together, but each of them less."""
+    """Check that more nodes have more total throughput, but less throughput per node."""
     unscheduled_bps = _median_bps(unscheduled)
     scheduled_bps = _median_bps(scheduled)
     checks = [scaling_check(unscheduled_bps)]

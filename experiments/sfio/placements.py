@@ -47,8 +47,8 @@ SWITCH_OF_NODE = tuple(node // NODES_PER_SWITCH for node in range(SWITCHES * NOD
 # Numbers of nodes between which two more switches are used, if switches are filled in pairs.
 STEPS = ((8, 10), (16, 18), (24, 26))
 
-# From half of the machine on, the network is a major bottleneck: the largest accepted throughput of
-# a node at 24 nodes, over that at 12.
+# The document says that the network is a major bottleneck from half of the machine on. Therefore
+# the throughput per node with 24 nodes must be at most this share of that with 12 nodes.
 FREE_NODES = 12
 CROWDED_NODES = 24
 MAX_CROWDED = 0.8

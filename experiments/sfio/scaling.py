@@ -59,6 +59,7 @@ QUICK = Size(
     link_bytes=800_000,
 )
 
+# The methods of scheduling, and their names in figures and checks.
 DIRECTIONS = {"liquid": "in turns over circuits", "none": "all at once"}
 
 # Smallest accepted exponent of throughput over I/O nodes, and share of the throughput that remains

@@ -48,9 +48,12 @@ PAIR_BYTES = 40_000
 MESSAGE_BYTES = 60_000
 STRIPE_UNIT = 200
 
-# Smallest accepted growth at a step, and largest elsewhere.
+# Smallest accepted factor by which the throughput grows at a step.
 MIN_STEP = 1.3
+
+# Largest accepted factor between any other two neighbouring numbers of nodes.
 MAX_BETWEEN = 1.25
+
 # Smallest accepted share of the liquid throughput.
 MIN_RATIO = 0.85
 # Largest accepted product of the steps of random nodes, over that of the fitted allocation.
@@ -181,7 +184,7 @@ def _liquid_share(row: Row) -> float:
 
 
 def judge(rows: Rows) -> Verdict:
-    """Check that there are only the three steps, and the share of the liquid throughput.
+    """Check that throughput rises at the three steps only, and is near the liquid throughput.
 
     Random nodes, if they were measured, must not have these steps.
     """
@@ -217,7 +220,7 @@ def _product_of_steps(rows: Rows) -> float:
 
 
 def _random_checks(rows: Rows) -> list[Check]:
-    """Check that random nodes do not have the steps, although their schedule is as good."""
+    """Check that random nodes do not have the steps, although they reach the liquid throughput."""
     drawn = where(rows, series="halves-random")
     if not drawn:
         return []

@@ -1,7 +1,8 @@
 """Injects every kind of fault on three networks, and compares losses with theory.
 
-By theory a failing link takes just its fraction of the packets. Sessions run on Swiss-T1, an
-optical cloud and a mobile network. Links go down, swallow packets, or drop half of them.
+The theory predicts that a failing link loses the fraction of the packets that it carries (its
+load). Streams run on Swiss-T1, an optical cloud and a mobile network. Links go down, drop all
+packets without losing their carrier (blackholes), or drop half of the packets.
 """
 
 from experiments.stream.networks import NETWORKS

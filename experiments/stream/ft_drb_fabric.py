@@ -1,8 +1,8 @@
 """Compares FT-DRB on switches with one path, a recomputed capillary route and one with FEC.
 
-On an emulated 4x4 torus a link of the path is cut (the carrier is lost), swallows packets (the
-carrier stays), or is crowded by TCP. The controller recomputes the capillary route; FEC leaves it
-as it is.
+On an emulated 4x4 torus a link of the path loses its carrier, drops all packets while the carrier
+stays (blackhole), or is congested by TCP. The controller recomputes the capillary route after the
+fault. With FEC, the route does not change.
 """
 
 import math
@@ -230,7 +230,7 @@ def _measure_coded(point: Row) -> Results:
 def _coded_row(
     deliveries: MessageDeliveries, start_s: float, stop_s: float, datagrams_s: FloatArray
 ) -> Results:
-    """Return the figures that the row of an uncoded stream has, for decoded messages.
+    """Return the fields of the row of an uncoded stream, computed for decoded messages.
 
     Args:
         deliveries: When messages were sent and decoded.
@@ -276,7 +276,7 @@ def judge(rows: Rows) -> Verdict:
 
 
 def _impossible(row: Row) -> str | None:
-    """Return which figure of a run is larger than anything that the run can have, or None."""
+    """Return what in a run is impossible (a result, or the failed link), or None."""
     problems = []
     for key, limit in _limits(row).items():
         figure = np.max(row.get(key) or 0)
@@ -291,7 +291,7 @@ def _impossible(row: Row) -> str | None:
 
 
 def _limits(row: Row) -> dict[str, float]:
-    """Return the largest possible value of figures of a row."""
+    """Return the largest possible value of each bounded result of a row."""
     limits: dict[str, float] = {}
     if row["kind"] != "crowded":
         packets = FAULT_S * RATE_PPS
@@ -320,7 +320,7 @@ def _ft_drb_checks(rows: Rows) -> list[Check]:
 
 
 def _escape_checks(rows: Rows, routing: str, without_escape_s: float) -> list[Check]:
-    """Check that packets escape from a cut link onto another path.
+    """Check that packets in front of a failed link are sent over another path.
 
     Args:
         rows: All rows.
@@ -417,9 +417,9 @@ def _compare_medians(rows: Rows, description: str, routing: str, key: str) -> Ch
 
     Args:
         rows: All rows.
-        description: Description of the figure.
+        description: Description of the field.
         routing: The other routing.
-        key: Name of the figure. Of a latency, the 95th percentile is compared.
+        key: Name of the field. For latencies, the 95th percentile is compared.
     """
     other_name = "FEC" if routing == CODED else "the recomputed route"
     return _less(
@@ -430,7 +430,7 @@ def _compare_medians(rows: Rows, description: str, routing: str, key: str) -> Ch
 
 
 def _median_under_cut(rows: Rows, routing: str, key: str) -> float | None:
-    """Return the median of a figure, or None if a run never reached it."""
+    """Return the median of a field under a link failure, or None if a run has no value."""
     values = [row[key] for row in _runs_of(rows, routing, "down")]
     if key == "latency_during_ms":
         values = [percentile_95 for _, percentile_95 in values]

@@ -1,7 +1,8 @@
-"""Moves nodes on real switches, and compares the loss of every frame with its labels.
+"""Streams over a mobile network on real switches, and compares the loss of every frame with theory.
 
-The labels on the links that vanish say which packets are lost. The plan is replaced after links
-have vanished without warning, or before they do. One run has random failures in addition.
+Links vanish when nodes move to the positions of the next frame. The packets whose labels take these
+links are predicted to be lost. The route is replaced after links have vanished, or before, with a
+warning. One run has random failures in addition.
 """
 
 from collections.abc import Iterable
@@ -40,7 +41,7 @@ FULL_SIZE = {
     "walk": 5,
 }
 
-# When the plan is replaced, and failures per second of each cable.
+# When the route is replaced (before or after links vanish), and failures per second of each cable.
 RUNS = (("before", 0.0), ("after", 0.0), ("after", 0.01))
 
 
@@ -134,9 +135,9 @@ def _losses(rows: Rows) -> Iterable[float]:
 
 
 def _frame_checks(row: Row, name: str) -> list[Check]:
-    """Return the check of the frame that differs most from its prediction.
+    """Return the check of the largest difference of a frame's loss from its prediction.
 
-    There is no check if no loss is predicted.
+    There is no check if no loss is predicted in any frame.
     """
     frames = row["frames_measured"]
     largest_loss = max(frame["predicted_loss"] for frame in frames)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 class RunComparison(Comparison):
     """Runs of one workload side by side.
 
+    A figure is here a number of a run: the measured value of a check, or a value of its rows.
     A notebook shows the table. ``save`` writes a page, and ``frame`` returns a DataFrame of pandas.
     """
 
@@ -78,6 +79,7 @@ def compare(
     )
 
 
+# The accepted runs, for messages.
 _RUNS = "as testbed.run(...) and testbed.load(...) return them, or folders of stored runs"
 
 

@@ -121,8 +121,9 @@ def ror(  # noqa: PLR0913 - a keyword for each option of the command
         labels: The order of labels, "stratified" (default) or "random" (default of large blocks).
         large_blocks: Whether blocks are so large that equation 29 holds.
         code: "any", "reed-solomon" or "raptorq"; a block that is too long for it is refused.
-        down: Links whose failure together is described as well, under ``document["failure"]``.
-        failure_duration_s: Duration of a failure in seconds, to weight overlapping failures.
+        down: Links that are down at the same time. ``document["failure"]`` describes the loss.
+        failure_duration_s: Duration of a failure in seconds. With ``failure_interval_s``,
+            ``document["overlap"]`` contains the ROR with overlapping failures.
         failure_interval_s: Mean time between two failures of one link, in seconds.
 
     Raises:

@@ -171,10 +171,11 @@ def result_of(
 def keeping(
     workload: Work, name: str, results: Path, manifest: Callable[[], Manifest], plan: object
 ) -> AbstractContextManager[Keep]:
-    """Return a context manager for a run whose value stores the judged run.
+    """Return a context manager for the duration of a run.
 
-    It is entered before the run begins, so that the stored duration includes the run. A workload
-    may store its runs by itself; otherwise rows, figures, verdict and page are stored.
+    Its value is a function that stores the run, after the run was judged. It is entered before the
+    run begins, so that the stored duration includes the run. A workload may define the context
+    manager (``Workload.keeps``). By default, rows, figures, verdict and page are stored.
 
     Args:
         workload: The workload of the run.
@@ -193,7 +194,7 @@ def keeping(
 
 
 def _described(workload: Work, plan: object, manifest: Manifest) -> Manifest:
-    """Return the manifest with the head of the page: title, network and planned faults."""
+    """Return the manifest with what the page shows first: title, network and planned faults."""
     study: JsonObject = {}
     if workload.title:
         study["title"] = workload.title

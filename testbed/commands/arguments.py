@@ -189,7 +189,11 @@ def _add(parser: argparse.ArgumentParser, option: Option) -> None:
 
 
 def _container(parser: argparse.ArgumentParser, heading: str | None) -> argparse._ActionsContainer:
-    """Return the parser for headings that all commands share, or the group of another heading."""
+    """Return the object to which options below a heading are added.
+
+    It is the parser for the headings that all commands share. For any other heading it is a group,
+    which is created if necessary.
+    """
     if heading is None or heading in GROUPS:
         return parser
     for group in parser._action_groups:

@@ -101,8 +101,9 @@ COMMANDS = {
     "plugins": Command("network", "", "list plug-ins and run their conformance tests", "list"),
 }
 
-# Hints for words that are not commands, but are part of a command's name or a synonym.
+# Users may type a subcommand (such as list) or a synonym instead of a command.
 _LISTS = "did you mean topology list, experiment list, plugins list or campaign --list?"
+# The hint for each of these words.
 COMMANDS_OF_COMMANDS = {
     "list": _LISTS,
     "ls": _LISTS,

@@ -12,8 +12,9 @@ from pkgutil import resolve_name
 
 ONE_PATH = ("topologies.routing_tables:STATIC_ROUTINGS.names",)
 ROUTINGS = "testbed.routing.methods:ROUTINGS.names"
-# The values that may stand for a metavar or an option, of one command or of all. A text with a
-# colon names the function or the collection that contains the values.
+# The completions of an option's value. A key is an option or a metavar, such as NETWORK, which may
+# follow the name of a command. A value with a colon is the path of a collection of completions, or
+# of a function that returns them. Other values are completions themselves.
 WORDS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(["NETWORK", "FAMILY"], ("topologies.catalog:FAMILIES.names",)),
     "--routing": (ROUTINGS,),
@@ -34,7 +35,7 @@ WORDS: dict[str, tuple[str, ...]] = {
         ("testbed.commands.studies.experiment:find_experiments",),
     ),
 }
-# The metavars for which a file may stand.
+# The metavars whose values may be files.
 FILES = frozenset({"NETWORK", "FILE", "DIR", "RUN", "SCRIPT", "RESULTS", "FILE|NAME"})
 
 

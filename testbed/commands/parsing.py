@@ -236,8 +236,9 @@ def _before_separator(argv: list[str]) -> list[str]:
 class _Noted(argparse.Action):
     """An action that also records its option in the namespace.
 
-    ``given`` of the namespace maps the name of each value on the command line to the option as it
-    was written. ``ruled`` lists the conditions of these options (``Only``).
+    The namespace gets two attributes. ``given`` maps the name of each value on the command line to
+    the option as the user wrote it. ``ruled`` lists pairs of such an option and a condition under
+    which it has an effect (``Only``).
     """
 
     def __call__(

@@ -54,9 +54,12 @@ def install_thread_handler() -> None:
 
 
 def exit_code_with_threads(code: int) -> int:
-    """Return the exit code of the command, given the code without regard to its threads.
+    """Return the exit code of the command, which an unforeseen exception in a thread changes.
 
-    An unforeseen exception in a thread makes a verdict (codes 0, 1, 4 and 5) worthless.
+    Such an exception makes a verdict (codes 0, 1, 4 and 5) worthless.
+
+    Args:
+        code: The exit code if no thread had such an exception.
     """
     return UNFORESEEN if _IN_THREADS and code in (0, 1, 4, 5) else code
 

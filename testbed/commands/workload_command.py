@@ -90,7 +90,7 @@ class SwitchesOptions(FabricOptions):
 
 @options
 class FabricOrNoneOptions(FabricOptions):
-    """The options for a workload whose plan is an answer, and which runs only on request."""
+    """The options for a workload whose command prints the plan, and runs it only on request."""
 
     fabric: str = running(
         default="none",
@@ -314,7 +314,7 @@ def _report(
 
 
 def _answer(workload: Work, plan: object) -> Answer:
-    """Return the answer of a plan that need not run; its page shows the plan's live view."""
+    """Return what the command prints and draws for a plan that is not run."""
     assert workload.answer is not None and workload.view is not None
     document = workload.answer(plan)
     make_view = workload.view(plan)[1]

@@ -20,6 +20,8 @@ from testbed.report.sections import badge, table
 from testbed.report.wording import OUTCOME_MARKS, RELATIONS, counted, state_of, when
 
 COLUMNS = ("figure or claim", "the document", "asked", "ours", "rival", "verdict")
+# The sizes of a run (``StoredRun.size``), and how pages describe them. "own options" are those that
+# the user gave.
 SIZES = {"full": "at full size", "own options": "with own options", "quick": "at quick size"}
 TITLES = {
     2: "Chapter 2: striped files",

@@ -1,4 +1,7 @@
-"""Comparison of runs of one workload: figures, their differences, and the options that differ."""
+"""Comparison of runs of one workload: figures, their differences, and the options that differ.
+
+A figure is here a number of a run: the measured value of a check, or a value of its rows.
+"""
 
 import math
 import re

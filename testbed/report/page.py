@@ -136,8 +136,9 @@ def page_head(title: str, *, style: str = "", forbids: bool = True, plays: bool 
     Args:
         title: Title of the page.
         style: Style rules in addition to those of every page.
-        forbids: Add a Content-Security-Policy. A page whose server sends one needs none.
-        plays: Allow moving pictures that lie beside the page.
+        forbids: Whether the page contains a Content-Security-Policy. It is not needed if the server
+            sends the policy in a header.
+        plays: Whether the policy allows videos from the folder of the page.
     """
     security = None
     if forbids:

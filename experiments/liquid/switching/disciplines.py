@@ -180,7 +180,7 @@ def _block_checks(rows: Rows) -> list[Check]:
 
 
 def _fluidity_check(name: str, mean_shares: Sequence[float], pattern_count: int) -> Check:
-    """Check that the traffic is nearly liquid with the largest number of blocks."""
+    """Check that messages in 16 blocks reach nearly the liquid throughput."""
     most_blocks = (
         f"{name} in {BLOCKS[-1]} blocks, share of the liquid throughput, "
         f"mean of {pattern_count} patterns"

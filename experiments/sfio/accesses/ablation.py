@@ -77,10 +77,10 @@ def measure(point: Row) -> Results:
 
 
 def judge(rows: Rows) -> Verdict:
-    """Check what each optimisation saves: the messages or disk accesses that it is for, and time.
+    """Check that optimisations save messages or disk accesses, and raise the throughput.
 
-    The window of messages ("pipeline") gains nothing while files are in the page cache. Therefore
-    the study sfio_overlap judges it on a slow disk.
+    Pipelining allows several messages in transit. It gains nothing while files are in the page
+    cache. Therefore the study sfio_overlap judges it on a slow disk.
     """
     checks: list[Check] = []
     for operation in ("write", "read"):

@@ -31,17 +31,20 @@ BLOCK_BYTES = 5000
 # Size of the disk.
 DISK_BYTES = 64 << 20
 
-# What is slow, and whether several messages may be in transit.
+# What is slow.
 SLOW = {"network": "slow network alone", "disk": "slow disk alone", "both": "both slow"}
+# Whether several messages may be in transit to an I/O node.
 WINDOWS = {True: "pipelined", False: "one message at a time"}
 
-# Smallest accepted overlap with and without the comparison to one message at a time.
+# Smallest accepted overlap of pipelined writes, as a share of the shorter one of network and disk.
 MIN_OVERLAP = 0.5
+
+# Smallest accepted difference of this overlap from that of one message at a time.
 MIN_OVERLAP_GAIN = 0.25
 
 
 def points(quick: bool, seed: int) -> Points:
-    """Return the points: a slow network, a slow disk or both, with and without the window."""
+    """Return the points: a slow network, a slow disk or both, each pipelined and not."""
     size = QUICK_FILE_BYTES if quick else FILE_BYTES
     return grid(pipelined=WINDOWS, slow=SLOW, file_bytes=size, seed=seed)
 
@@ -69,12 +72,12 @@ def measure(point: Row) -> Results:
 
 
 def _seconds(rows: Rows, pipelined: bool) -> dict[str, float]:
-    """Return the duration of the writes with or without the window, by what is slow."""
+    """Return the duration of the pipelined or other writes by what is slow, in seconds."""
     return {row["slow"]: row["seconds"] for row in where(rows, pipelined=pipelined)}
 
 
 def overlapped(rows: Rows, pipelined: bool) -> float:
-    """Return the share of the shorter one of network and disk that takes no additional time.
+    """Return the share of the shorter duration (network or disk) that the overlap saves.
 
     It is 0 if one follows the other, and 1 if they overlap completely.
     """
@@ -84,7 +87,10 @@ def overlapped(rows: Rows, pipelined: bool) -> float:
 
 
 def window_gain(rows: Rows) -> float:
-    """Return the gain in throughput by the window of messages, if network and disk are slow."""
+    """Return the throughput of pipelined writes over that of one message at a time.
+
+    Both are measured with a slow network and a slow disk.
+    """
     return float(_seconds(rows, pipelined=False)["both"] / _seconds(rows, pipelined=True)["both"])
 
 

@@ -1,4 +1,4 @@
-"""Streams under Poisson failures of their route's cables, and the rows of their figures.
+"""Streams whose cables fail at random (Poisson processes), and the results of their runs.
 
 The studies of failures in time share this module.
 """
@@ -59,8 +59,8 @@ def cost_figures(plan: StreamPlan, run: StreamMeasurements) -> Results:
     """Return the costs of a run's failures.
 
     Returns:
-        The figures of ``failure_costs``; ``rest_pps``, the packet rate in the steady state (P); and
-        ``estimates``, how often the sender had to estimate a loss.
+        The results of ``failure_costs``; ``rest_pps``, the packet rate in the steady state (P); and
+        ``estimates``, how often the sender estimated a loss rate without a diagnosis.
     """
     costs = failure_costs(RunFacts(plan, run))
     rest_pps = costs["block_packets"] * plan.stream.rate_pps / plan.stream.source_packets
@@ -72,13 +72,13 @@ def cost_figures(plan: StreamPlan, run: StreamMeasurements) -> Results:
 
 
 def campaign_row(session: StreamJudgement) -> tuple[Results, Results]:
-    """Compare the packets of a run with their predictions, if failures overlap or nodes move.
+    """Compare which packets of a run arrived with the predictions, packet by packet.
 
     Returns:
-        The figures of a row, and all figures.
+        The results that a row contains, and all results.
 
     Raises:
-        ValueError: Neither did failures overlap nor nodes move.
+        ValueError: No failures overlapped and no nodes moved, so that no packet was compared.
     """
     campaign = session.analysis.epochs_result
     if session.analysis.theory.faults_alone:
@@ -95,13 +95,13 @@ def campaign_row(session: StreamJudgement) -> tuple[Results, Results]:
 
 
 def predictions_check(name: str, why: str, rows: Rows, remark: str) -> Check:
-    """Check that no check of the runs themselves failed.
+    """Check that the runs passed all checks of their verdicts.
 
     Args:
         name: Name of the check.
         why: Why there is no rival.
         rows: The rows of the runs.
-        remark: A remark for people.
+        remark: A remark that the report shows.
     """
     failed = []
     for row in rows:
@@ -115,11 +115,11 @@ def predictions_check(name: str, why: str, rows: Rows, remark: str) -> Check:
 
 
 def expected_mean(rows: Rows, key: str) -> float:
-    """Return the mean over the rows of a figure of ``expected_redundancy``."""
+    """Return the mean over the rows of a result (``key``) of ``expected_redundancy``."""
     return mean_of([row["expected"] for row in rows], key)
 
 
 def chance_spread(rows: Rows) -> float:
-    """Return the standard deviation of the mean redundancy, because failures are random."""
+    """Return the standard deviation of the rows' mean redundancy due to random failures."""
     variances = [row["expected"]["spread"] ** 2 for row in rows]
     return math.sqrt(sum(variances)) / len(rows)

@@ -6,8 +6,9 @@ failure: it diagnoses what failed, answers with the exact N, and returns to the 
 formula neglects the transient, which is what the sender sends before that answer and after the end
 of a failure. The transient is counted separately.
 
-Where the formula ends is computed from states of the cables alone. They are drawn for thousands of
-failures, with N up to the limit of the code.
+The formula is no longer valid if many links are broken at the same time. This limit is computed
+without packets: thousands of failures are drawn, and each state of the cables (which of them are
+broken) costs the N that it needs, up to the limit of the code.
 """
 
 import math
@@ -46,8 +47,8 @@ RELATIVE_TOLERANCE = 0.02
 # Largest accepted difference of the mean cost of one cable's failures, in packets per block.
 BLOCK_TOLERANCE = 0.25
 
-# Largest accepted relative difference of a cost of states from D x P x ROR, and difference of the
-# exponents of its factors from 1.
+# Largest accepted relative difference of the computed cost from D x P x ROR. Also the largest
+# accepted difference from 1 of the exponent with which the cost grows with a factor.
 LAW_TOLERANCE = 0.05
 
 # Largest accepted mean number of packets per block beyond N in the steady state.
@@ -58,8 +59,10 @@ Z95 = 1.96
 # Mean numbers of links that are broken at the same time.
 DOWN = (0.001, 0.005, 0.02, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
-# Largest of them for which the law is claimed, and the one with which its factors are varied.
+# Largest mean number of broken links for which the formula is claimed to be valid.
 CLAIMED_DOWN = 0.02
+
+# Mean number of broken links with which the factors of the formula are varied.
 BASE_DOWN = 0.005
 
 # The factors of the cost, and the fields of a point that grow with each.
@@ -71,10 +74,10 @@ SWEPT = {
 }
 FACTORS = (1, 2, 4)
 
-# The law of the routes of other layers.
+# Name of the points with other numbers of layers, which vary the factor ROR.
 ROR_LAW = "ROR"
 
-# What the documents leave out, with the sum that replaces D x P x ROR.
+# Kinds of failures that the documents do not treat, and the sum that replaces ROR for them.
 BEYOND = {
     "rates": "cables that fail at rates of their own: the sum over cables weighted by rate",
     "groups": "pairs of cables that fail together: the sum over pairs",
@@ -169,15 +172,18 @@ def measure(point: Row) -> Results:
 
 
 def cost_of_states(point: Row) -> Results:
-    """Compute the cost of states of the cables, and D x P x ROR.
+    """Compute the cost of random states of the cables, and D x P x ROR.
 
     Returns:
-        ``ror``; ``cost``: packets beyond those of the steady state, of a sender that knows every
-        state at once; ``predicted``: D x P x ROR, and ``spread``: its standard deviation, as of a
-        compound Poisson process; ``by_ror``: the prediction if all cables fail equally often;
-        ``constant``: the cost of always sending what the worst failure needs; ``beyond`` and
-        ``capped``: the fraction of the time with broken cables in which no N is enough, up to the
-        limit of the code and of a usual stream.
+        - ``ror``: ROR of the route.
+        - ``cost``: Packets that are sent in addition to those of the steady state, by a sender that
+          knows each state at once.
+        - ``predicted``, ``spread``: D x P x ROR, and its standard deviation as a compound Poisson
+          process.
+        - ``by_ror``: D x P x ROR if all cables failed equally often.
+        - ``constant``: The cost of constant redundancy for the worst failure.
+        - ``beyond``, ``capped``: The fraction of the time with broken cables in which no N is
+          enough. The largest N is that of the code, or that of a usual stream.
     """
     plan, _ = failing_plan({**point, "failures_an_hour": 1.0, "duration_s": 10.0})
     costs = StateCosts(_with_longest_blocks(plan))
@@ -230,7 +236,7 @@ def _with_longest_blocks(plan: StreamPlan) -> StreamPlan:
 
 
 def failing_units(point: Row, cables: int) -> tuple[BoolArray, FloatArray]:
-    """Return what fails together, and how often.
+    """Return the units, which are the sets of cables that fail together, and how often each fails.
 
     Args:
         point: The point. Pairs of cables fail together by the law "groups", and cables have
@@ -340,10 +346,11 @@ def _duration_checks(rows: Rows) -> list[Check]:
 
 @dataclass(frozen=True)
 class TransientFit:
-    """The fit of all packets beyond the steady state.
+    """A linear fit of the packets that were sent in addition to those of the steady state.
 
-    Packets = ``slope`` x (what the states need) + ``longer_s`` x (what a second of each failure
-    needs). So ``longer_s`` is the transient: a failure costs as if it lasted so much longer.
+    Packets = ``slope`` x (packets that the states need) + ``longer_s`` x (packets that a second of
+    each failure needs). The second term is the transient: because of it a failure costs as if it
+    lasted ``longer_s`` longer.
 
     Attributes:
         slope: The factor of the states.
@@ -381,7 +388,7 @@ def transient_fit(rows: Rows) -> TransientFit:
 
 
 def _check_total(rows: Rows) -> Check:
-    """Check all packets beyond the steady state, per packet of D x P x ROR."""
+    """Check the slope of ``TransientFit``: additional packets per packet of D x P x ROR."""
     fit = transient_fit(rows)
     slope_error = None
     longer_error = ""
@@ -459,16 +466,16 @@ def _cable_costs(rows: Rows) -> list[_CableCost]:
 
 
 def _mean_over_blocks(entries: Rows, key: str) -> float:
-    """Return the mean of a figure, weighted by the number of blocks of each entry."""
+    """Return the mean of a field, weighted by the number of blocks of each entry."""
     total: float = sum(entry[key] * entry["blocks"] for entry in entries)
     return total / sum_of(entries, "blocks")
 
 
 def _law_checks(rows: Rows) -> list[Check]:
-    """Check equation 21: while few links are down, where it ends, and its five factors.
+    """Check equation 21 with few and with many links down, and each of its factors.
 
     Args:
-        rows: The rows of states.
+        rows: The rows of ``cost_of_states``.
     """
     checks = []
     for network, states in grouped(where(rows, law="down"), "network").items():
@@ -509,7 +516,7 @@ def _check_few_down(network: str, rows: Rows) -> Check:
 
 
 def _check_one_down(network: str, rows: Rows) -> Check:
-    """Check that the law no longer holds with one link down on average."""
+    """Check that the formula is no longer valid with one link down on average."""
     (one_down,) = where(rows, down=1)
     last_down = 0
     for row in rows:
@@ -528,7 +535,7 @@ def _check_one_down(network: str, rows: Rows) -> Check:
 
 
 def _check_beyond(name: str, row: Row) -> Check:
-    """Check a sum that replaces D x P x ROR."""
+    """Check the cost of a kind of failures in ``BEYOND``."""
     return (
         Claim(f"packets beyond rest, {name}")
         .equal(1.0, _ratio(row), LAW_TOLERANCE)

@@ -207,11 +207,11 @@ def figures(rows: Rows) -> Figures:
 
 
 def _draw(rows: Rows, labels: Mapping[str, str], y: str, claim: Mark | None = None) -> Figure:
-    """Draw figures by the duration of a failure.
+    """Draw fields by the duration of a failure, a line for each.
 
     Args:
         rows: The rows.
-        labels: The label of each figure by its key.
+        labels: The label of each field.
         y: Label of the axis.
         claim: A value of the document, and its label.
     """

@@ -1,8 +1,8 @@
 """Fails the cables of one network at random on real switches, and compares redundancy with eq. 45.
 
-Equation 45 is corrected. Every loaded cable of Swiss-T1 fails independently; at higher rates more
-failures overlap. Each point is a minute on switches, so that a busy machine can carry some of them.
-The points of one rate are judged together.
+An error of the document in equation 45 is corrected. Every loaded cable of Swiss-T1 fails
+independently; at higher rates more failures overlap. Each point takes only a minute, so that some
+points succeed on a busy machine. The points of one rate are judged together.
 """
 
 from experiments.stream.failures.failing_streams import (
@@ -53,7 +53,7 @@ Z95 = 1.96
 RUNS = {0.03: 5, 0.05: 2, 0.1: 1, 0.2: 1}
 QUICK_RUNS = {0.1: 2}
 
-# Figures that are drawn, by their keys.
+# Fields that are drawn, and their labels.
 LABELS = {
     "mean": f"expected, any number of failures at once, ± {DEVIATIONS:g} standard deviations",
     "equation_45": "equation 45, corrected (one or two at once)",
@@ -141,7 +141,7 @@ def by_rate(rows: Rows) -> dict[float, list[Row]]:
 
 
 def _mean(rows: Rows, key: str) -> float:
-    """Return the mean of a figure of the runs, or of an expected figure."""
+    """Return the mean of a measured result (``key``) over the runs, or of an expected result."""
     return mean_of(rows, key) if key in rows[0] else expected_mean(rows, key)
 
 

@@ -80,8 +80,8 @@ STATES = 6000
 # The network of the packets, with its end points.
 SHOWN = ("manet:nodes=40,seed=4", "n0", "n39")
 
-# Unavailability, seconds per failure and hours of the packets. The order of the first layer and the
-# full route turns between both.
+# Unavailability, seconds per failure, and hours of the streams. With RARE the first layer needs
+# more redundancy than the full route, and with OFTEN less.
 RARE = (0.003, 3.0, 3)
 OFTEN = (0.05, 10.0, 2)
 
@@ -323,9 +323,9 @@ def _packet_checks(unavailable: float, rows: Rows) -> list[Check]:
 def _check_difference(unavailable: float, first: Rows, full: Rows) -> Check:
     """Check the difference of the full route from the first layer, on packets.
 
-    Which failures happen is random, and the same for prediction and measurement. So the redundancy
-    that these failures need is subtracted from the measured mean, and the expected one is added.
-    Without this, dozens of hours would be needed.
+    Failures are random. To reduce the variance, the redundancy that the failures of the run need is
+    subtracted from the measured mean, and its expected value is added. Without this, the streams
+    would take dozens of hours.
 
     Args:
         unavailable: Fraction of the time for which each cable is broken.
@@ -356,7 +356,10 @@ def _check_difference(unavailable: float, first: Rows, full: Rows) -> Check:
 
 
 def _without_chance(rows: Rows) -> float:
-    """Return the mean redundancy, with the expected failures instead of those that happened."""
+    """Return the measured mean redundancy, corrected for the random failures of the runs.
+
+    See ``_check_difference``.
+    """
     sent = mean_of(rows, "redundancy")
     needed = mean_of(rows, "redundancy_states")
     return sent - needed + expected_mean(rows, "mean")

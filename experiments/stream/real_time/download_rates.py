@@ -40,7 +40,7 @@ DOWNLOADS = {
     SINGLE: ("single", False),
 }
 
-# The download in the names of checks, and the rival in those of the seconds saved.
+# How checks name each download, and how checks of the seconds saved name the slower download.
 VERDICT_NAMES = {
     RAISED: "download that raises its rate",
     CONSTANT: "download that never raises it",

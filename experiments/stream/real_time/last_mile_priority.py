@@ -40,7 +40,7 @@ NETWORK = "swiss-t1"
 SOURCE = "s1"
 EDGE = "s6"
 
-# Rate of the last mile, and the rate that TCP would like.
+# Rate of the last mile, and the rate at which programs offer data to TCP.
 LAST_BPS = 1e6
 GREEDY_BPS = 1e8
 
@@ -81,7 +81,7 @@ class _Case:
         queues: The queues of every link.
         tcp: Whether TCP runs beside the stream.
         coded: Whether the stream has adaptive redundancy.
-        outage: Whether a link of the network behind the last mile fails.
+        outage: Whether a link between switches fails, upstream of the last mile.
     """
 
     queues: Literal["fifo", "priority"]
@@ -158,7 +158,7 @@ def lag_reason(plan: StreamPlan, run: StreamMeasurements) -> str | None:
 
 
 def last_mile_row(plan: StreamPlan, run: StreamMeasurements) -> Results:
-    """Return the figures of a run: fractions of the source packets, delays (s) and rates (bit/s).
+    """Return the results of a run: fractions of the source packets, delays (s) and rates (bit/s).
 
     ``delays`` are the percentiles 0 to 100 of the delay; a lost packet has a delay of 1,000 s.
     """
@@ -246,7 +246,7 @@ def _check_tcp_rate(rows: Rows) -> Check:
 
 
 def _check_outage(rows: Rows, plan: StreamPlan) -> Check:
-    """Check that the code repairs a failure of the network behind the last mile."""
+    """Check that the code repairs the failure of a link upstream of the last mile."""
     load = float(plan.forward.load(plan.network.link_index[FAULT.link]))
     outage_s = FAULT.stop_s - FAULT.start_s
     failing = load * outage_s / (plan.duration_s - plan.stream.playback_s)
@@ -258,7 +258,7 @@ def _check_outage(rows: Rows, plan: StreamPlan) -> Check:
 
 
 def mean(rows: Rows, case: str, key: str) -> tuple[float, float | None]:
-    """Return the mean of a figure over repetitions, and half the width of its 95 % interval.
+    """Return the mean of a field over repetitions, and half the width of its 95 % interval.
 
     The width is None for a single run.
     """

@@ -60,7 +60,7 @@ SPANS = {"single": ((0.15, 0.4), (0.6, 0.85)), "overlapping": ((0.2, 0.6), (0.4,
 # compared, is the worst one only if there is no other.
 _WORST_FIRST = ("fails", "holds", "cannot-tell")
 
-# Figures of each rival that are drawn: name of the drawing, key in a row, and label.
+# The drawings: name, key of the results of each rival, and label.
 _DRAWN = (
     ("voice", "voice_mos", "mean opinion score of voice"),
     ("picture", "psnr_db", "PSNR, dB (100: identical)"),
@@ -168,9 +168,9 @@ def _fault(point: Row, plan: "TrialPlan", pair: tuple[int, int], number: int) ->
 
 
 def results_of(judged: Judgement) -> Results:
-    """Return the checks of the adaptive tunnel, and the figures of each rival.
+    """Return the checks of the adaptive tunnel, and the results of each rival.
 
-    Each check has the figure that was measured for its rival.
+    A check contains the value that was measured for its rival.
     """
     checks = []
     for check in judged.verdict.checks:
@@ -270,7 +270,7 @@ def figures(rows: Rows) -> Figures:
 
 
 def _samples(rows: Rows, key: str) -> dict[tuple[str, str], list[float]]:
-    """Return the values of a figure by rival and kind of fault."""
+    """Return the values of a result (``key``) by rival and kind of fault."""
     samples: dict[tuple[str, str], list[float]] = {}
     for row in rows:
         for rival, rival_figures in row["rivals"].items():

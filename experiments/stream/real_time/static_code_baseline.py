@@ -57,7 +57,8 @@ SENDERS: dict[str, tuple[str, int | None]] = {
     ADAPTIVE: ("capillary", None),
 }
 
-# Time between failures. PHASE_S shifts each failure against the blocks.
+# Seconds between two failures. PHASE_S is added, so that failures begin in different phases of a
+# block.
 REST_S = 1.3
 PHASE_S = 0.011
 
@@ -190,11 +191,11 @@ def judge(rows: Rows) -> Verdict:
 
 
 def _check_repaired(rows: Rows, rival: float, rival_is: str) -> Check:
-    """Check the duration of the longest failure that a sender repairs.
+    """Check that a failure is repaired as long as it costs each block at most N - M packets.
 
     Args:
-        rows: The rows of the sender.
-        rival: The rival's value.
+        rows: The rows of one sender with a fixed code.
+        rival: Longest failure without loss by the rival, in source packets.
         rival_is: Description of the rival.
     """
     share = rows[0]["heaviest"]
@@ -249,7 +250,8 @@ def _check_prediction(rows: Rows) -> Check:
 def longest_without_loss(rows: Rows) -> float:
     """Return the length of the longest failure without loss, in source packets.
 
-    It is the middle between the longest failure before the first loss, and the one with that loss.
+    The result is the mean of two measured lengths: the shortest failure with a loss, and the next
+    shorter one. It is 0 if the shortest failure of all has a loss.
     """
     previous: float | None = None
     for row in sorted(rows, key=lambda row: row["packets"]):

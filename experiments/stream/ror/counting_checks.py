@@ -25,7 +25,7 @@ RARE_ALLOWED = 0.1
 Z95 = 1.96
 ONE_FEWER = "one packet a block fewer, counted on the same packets"
 
-# The figures of a failed link in a row, by error rate.
+# The fields of a row that contain a value per error rate for each failed link.
 _FIGURES = ("claimed", "counted", "short", "blocks", "allowed")
 
 
@@ -73,7 +73,7 @@ def _expected_short_blocks(rows: Rows, rate: float) -> float:
 
 
 def links_of(rows: Rows, rate_index: int = 0) -> Iterator[Row]:
-    """Yield the failed links of all routes, with their figures at one error rate.
+    """Yield the failed links of all routes, with their fields at one error rate.
 
     Links with so few labels that N is M are left out, because there is no N - 1.
 

@@ -35,7 +35,7 @@ def _layer_order(layers: int) -> float:
 def judge_layers(rows: Rows) -> Verdict:
     """Check the mean ROR of each layer, its fall, and the sender on every route.
 
-    Routes that the code cannot carry are left out, and named in a note.
+    Routes that need more than 255 packets per block are left out, and named in a note.
     """
     carried_rows = carried(rows)
     checks: list[Check] = []

@@ -1,4 +1,4 @@
-"""Measures ROR of one route on packets, and computes with the rows of routes.
+"""Measures ROR of one route by sending packets, and evaluates the rows of such measurements.
 
 The networks and orders of labels that the studies of ROR share are defined here too.
 """
@@ -106,13 +106,18 @@ def measure_route(point: Row, fabric: str = "simulator") -> Results:
         fabric: "simulator" or "emulation".
 
     Returns:
-        ``of_links`` do not carry everything, and ``links`` of them failed. Figures of ROR are sums
-        over the links that failed; ``whole`` is predicted for all. ``spread`` is the standard
-        deviation of the difference of a link from its prediction. ``astray`` is the sum of the
-        absolute differences, and ``astray_rival`` what it would be if each failure were answered
-        with the next one's block size. ``forced`` links carry everything; something arrived while
-        ``forced_open`` of them were down. ``beyond`` is the number of links that need more packets
-        than a block can have.
+        - ``of_links``, ``links``: Number of links that do not carry the complete flow, and of those
+          among them that failed.
+        - ``predicted``, ``measured``: ROR, summed over the links that failed.
+        - ``whole``: Predicted ROR of all links.
+        - ``spread``: Standard deviation of the differences between measured and predicted terms.
+        - ``astray``, ``astray_rival``: Sum of the absolute differences, and its value if the sender
+          answered each failure with the block size of the next one.
+        - ``forced``, ``forced_open``: Number of links that carry the complete flow, and of those
+          among them in whose failure something arrived.
+        - ``beyond``: Number of links that need more packets than a block can have.
+
+        ``_finite_part`` describes the others.
     """
     plan = _route_plan(point, fabric)
     finite_links = protectable_links(plan)
@@ -166,7 +171,7 @@ def _predicted_sizes(plan: StreamPlan, links: Sequence[int]) -> list[int]:
 
 
 def carried(rows: Rows) -> list[Row]:
-    """Return the rows of routes that a Reed-Solomon code can carry.
+    """Return the rows of routes whose blocks a Reed-Solomon code can encode.
 
     None of their links needs more than 255 packets per block.
     """
@@ -174,7 +179,7 @@ def carried(rows: Rows) -> list[Row]:
 
 
 def beyond_notes(rows: Rows) -> list[str]:
-    """Return a note that names the routes that the code cannot carry, if there are any."""
+    """Return a note that names the other routes, which ``carried`` leaves out, if there are any."""
     routes = []
     for row in rows:
         if row.get("beyond", 0):
@@ -268,11 +273,19 @@ class _AnsweredFault:
 
 
 def _finite_part(analysis: Analysis, m: int) -> Results:
-    """Return the figures of the links that do not carry everything.
+    """Return the results of the failures of links that do not carry the complete flow.
 
     Args:
         analysis: The analysis of the run.
         m: Source packets per block.
+
+    Returns:
+        The fields of ``measure_route`` and ``_diagnoses``, and these:
+
+        - ``tolerance``, ``error``: Accepted and statistical error of the measured ROR.
+        - ``unanswered``: Number of failures in which the sender did not raise N in time.
+        - ``steady_blocks``: Number of blocks after the sender's answers that need a larger N.
+        - ``undecodable``: Number of undecodable blocks after the sender's answers.
     """
     base = analysis.theory.policy.base
     # Sorted by name. In their order in time, links of equal load are neighbours, and the next
@@ -305,7 +318,7 @@ def _finite_part(analysis: Analysis, m: int) -> Results:
 
 
 def _differences(answered: Sequence[_AnsweredFault], base: int) -> Results:
-    """Return the differences of links from their predictions, over the block size at rest."""
+    """Return statistics of measured minus predicted packets, over the steady-state block size."""
     differences = [(fault.sent - fault.size) / base for fault in answered]
     rival = 0.0
     for number, fault in enumerate(answered):

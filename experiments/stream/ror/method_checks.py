@@ -1,7 +1,8 @@
-"""Checks of the order of routing methods by measured ROR. The rival is the swapped order.
+"""Checks that the measured RORs of routing methods have the predicted order.
 
-An infinite ROR is above every finite one. It is predicted if a link carries everything, and
-measured if nothing arrives while such a link is down. Two infinite ones have no order.
+The rival of these checks is the reverse order. An infinite ROR is above every finite one. ROR is
+predicted to be infinite if a link carries the complete flow. It is measured as infinite if nothing
+arrives while such a link is down. Two methods with infinite ROR have no order.
 """
 
 import itertools
@@ -56,12 +57,16 @@ class Pair:
 
     @property
     def retained(self) -> bool:
-        """True if the measurement has the predicted order, and excludes the swapped one."""
+        """True if the measurement has the predicted order, and excludes the reverse order."""
         return self.predicted * self.measured > 0 and abs(self.measured) > self.uncertainty
 
 
-def possibly_infinite_ror(row: Row) -> tuple[float, float]:
-    """Return the predicted and the measured ROR of a route, which may be infinite."""
+def whole_ror(row: Row) -> tuple[float, float]:
+    """Return the predicted and the measured ROR of a route.
+
+    The predicted ROR is infinite if a link carries the complete flow. The measured ROR is infinite
+    if nothing arrives in a failure of such a link.
+    """
     ror = route_ror(row)
     predicted = ror.predicted
     measured = ror.measured
@@ -103,10 +108,10 @@ def _pair(a: Row, b: Row) -> Pair:
 
 
 def judge_methods(rows: Rows) -> Verdict:
-    """Check the order of methods, the difference of each from capillary routing, and the sender.
+    """Check the order of methods, their ROR minus that of capillary routing, and the sender.
 
-    Routes that the code cannot carry are left out, and named in a note. Where ROR is predicted to
-    be infinite, nothing may arrive.
+    Routes that need more than 255 packets per block are left out, and named in a note. If ROR is
+    predicted to be infinite, nothing may arrive during the failure.
     """
     checks = []
     notes = beyond_notes(rows)
@@ -159,7 +164,7 @@ def _check_order(labels: str, all_pairs: Sequence[Pair]) -> Check:
 
 
 def _check_infinite(rows: Rows) -> Check:
-    """Check that nothing arrives while a link that carries everything is down."""
+    """Check that nothing arrives while a link that carries the complete flow is down."""
     forced = sum_of(rows, "forced")
     routes = [row for row in rows if row["forced"] > 0]
     return (
@@ -174,7 +179,7 @@ def _check_infinite(rows: Rows) -> Check:
 
 
 def _compare_with_capillary(rows: Rows, labels: str, method: str) -> Check | str:
-    """Check the mean difference of a method from capillary routing.
+    """Check the mean ROR of a method minus that of capillary routing.
 
     Returns:
         The check, or a note if ROR is infinite on every network, or if the predictions do not
@@ -217,9 +222,10 @@ def _finite_on_both(rows: Rows, labels: str, method: str) -> tuple[list[Row], li
 
 
 def method_figures(rows: Rows) -> Results:
-    """Draw the mean difference from capillary routing for each order of labels.
+    """Draw the mean ROR of each method minus that of capillary routing, for each order of labels.
 
-    The mean is over the networks on which both are finite. The bar shows how networks differ.
+    The mean is over the networks on which both are finite. The error bar shows the variation over
+    networks.
     """
     drawings = {}
     for labels in LABELS:

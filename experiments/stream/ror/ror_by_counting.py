@@ -1,7 +1,8 @@
-"""Counts the block sizes behind ROR at the receiver, while each link of a route is down.
+"""Counts the packets that a block needs while a link of its route is down.
 
-The packet logs of both ends show with how many packets per block the stream decodes, and with how
-many it does not. The counting code does not know what the sender's policy claims (``counting``).
+The redundancy overall requirement (ROR) is computed from these block sizes N. The packet logs of
+both ends show which packets arrived. From them the module ``counting`` finds the smallest N with
+which blocks are decodable. It does not use the sender's policy, whose claim for N is checked.
 """
 
 import zlib
@@ -52,15 +53,17 @@ FURTHER_ENDS = (
 # blocks of every size afterwards.
 SENT_SIZE = 40
 
-# Blocks at the beginning that are sent in addition, because they may not count.
+# Additional blocks. The first blocks after the failure do not count (``counting.SETTLED_S``).
 LEAD_BLOCKS = 3
 
-# Packets per link that are judged: every label once, in order; or enough for an error rate of 1e-3.
+# Packets per failed link that are judged. Stratified labels: every label once, in order. Random
+# labels: enough to count an error rate of 1e-3.
 PACKETS = {"stratified": LABEL_SPACE, "random": 150_000}
+# The same for the error rate RARE, which is estimated (``rare_errors``).
 RARE_PACKETS = 100_000
 
-# Links of a route that fail.
-MAX_LINKS = {"stratified": 4, "random": 2}
+# Maximum number of links of a route that fail, one per run.
+MOST_LINKS = {"stratified": 4, "random": 2}
 
 
 def points(quick: bool, seed: int) -> Points:
@@ -79,10 +82,16 @@ def measure(point: Row) -> Results:
     """Count the block sizes of the links of one route.
 
     Returns:
-        ``base``, which is N in the steady state, and lists with an entry per link: its ``load``,
-        the ``claimed`` and the ``counted`` N, and the number of all ``blocks`` and of ``short``
-        ones at N, N - 1 and N - 2. With random labels N is that of each error rate of RATES (lists
-        of lists), and equation 25 expects ``allowed`` short blocks; ``rare``: see ``rare_errors``.
+        ``base`` is N in the steady state. The other fields are lists with an entry per failed link:
+
+        - ``load``: The load of the link.
+        - ``claimed``, ``counted``: N by the sender's policy, and N by the packet logs.
+        - ``blocks``, ``short``: Numbers of all blocks and of undecodable ones, if blocks have N,
+          N - 1 or N - 2 packets.
+        - ``allowed``: Expected number of undecodable blocks (equation 25).
+        - ``rare``: With random labels, the results of ``rare_errors``.
+
+        With random labels there is an N for each error rate of RATES, so that entries are lists.
     """
     plan = route_plan(point)
     labels = point["labels"]
@@ -113,8 +122,8 @@ def as_row(plan: StreamPlan, entries: Sequence[Results]) -> Results:
 def claimed_sizes(plan: StreamPlan, link: int) -> list[int]:
     """Return the block sizes N that the policy claims while a link is down.
 
-    With stratified labels it is that of the worst phase of a block. With random labels it is that
-    of equation 25 for each error rate of RATES.
+    With stratified labels there is one size, which suffices at whichever label a block begins. With
+    random labels there is a size for each error rate of RATES, by equation 25.
     """
     if plan.stream.labels == "stratified":
         return [link_block_size(plan, link) or 0]
@@ -143,14 +152,15 @@ class _DownLinks:
 def rare_errors(plan: StreamPlan, link: int) -> Results:
     """Estimate the fraction of short blocks at the error rate RARE, by importance sampling.
 
-    So rare short blocks cannot be counted. Other links of the route are down too, until many blocks
-    are short. Each block is weighted by how much likelier it is if ``link`` is down alone. Blocks
-    follow each other without overlap.
+    A block is short if fewer than M of its packets arrive. At this error rate too few blocks are
+    short to count them. Therefore further links of the route are down, so that about half of the
+    blocks are short. Each block is weighted by its probability if only ``link`` is down, over its
+    probability in this run. Blocks do not overlap.
 
     Returns:
-        ``size``: N of this error rate by equation 25. ``lost``: the fraction of packets that is
-        lost. ``share``: the estimated fraction of short blocks with N and N - 1 packets. ``error``:
-        its standard error. ``expected``: the fraction by equation 25.
+        ``size``: N for this error rate by equation 25. ``lost``: the fraction of packets that is
+        lost in this run. ``share``: the estimated fractions of short blocks if blocks have N and
+        N - 1 packets. ``error``: their standard errors. ``expected``: the fractions by equation 25.
     """
     m = plan.stream.source_packets
     load = float(plan.forward.load(link))
@@ -246,13 +256,14 @@ def route_plan(point: Row, rate_pps: float = 1000.0) -> StreamPlan:
 def counted(
     plan: StreamPlan, link: int, claimed: Sequence[int], arrived: Sequence[BoolArray]
 ) -> Results:
-    """Return the entry of a failed link in each list of a row.
+    """Return the results for one failed link, with the fields of ``measure``.
 
     Args:
         plan: The stream.
         link: The link.
         claimed: The claimed N, for each error rate.
-        arrived: Which packets arrived, for blocks of N, N - 1 and N - 2 packets.
+        arrived: Whether each packet arrived. The three arrays are divided into blocks of N, N - 1
+            and N - 2 packets.
     """
     m = plan.stream.source_packets
     load = float(plan.forward.load(link))

@@ -1,4 +1,4 @@
-"""Counts the block sizes behind ROR on real switches, while a link of the route is down.
+"""Counts the packets that a block needs on real switches, while a link of the route is down.
 
 Streams with N, N - 1 and N - 2 packets per block are sent.
 """

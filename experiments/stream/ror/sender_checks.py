@@ -1,4 +1,7 @@
-"""Checks of the sender that every study of ROR has, route by route, with their rivals."""
+"""Checks of the adaptive sender that all studies of ROR have in common.
+
+They check the measured ROR of each route, the diagnosis of failed links, and the blocks after it.
+"""
 
 from collections.abc import Mapping
 
@@ -17,8 +20,8 @@ def sender_checks(rows: Rows, rival_rows: Rows, rival_is: str) -> list[Check]:
 
     Args:
         rows: The rows of all routes.
-        rival_rows: The routes whose ROR would be measured on the same networks if the study's
-            comparison made no difference.
+        rival_rows: For each network and order of labels, the row whose predicted ROR all routes
+            would have if layers or methods (which the study compares) made no difference.
         rival_is: Description of these routes.
     """
     rival_ror = {}
@@ -34,7 +37,7 @@ def sender_checks(rows: Rows, rival_rows: Rows, rival_is: str) -> list[Check]:
 
 
 def _block_checks(rows: Rows) -> list[Check]:
-    """Check that the sender answers every failure, and that all blocks after it are decodable."""
+    """Check that the sender raises N in every failure, and that later blocks are decodable."""
     stratified = where(rows, labels="stratified")
     return [
         Claim("failures without a whole block between the answer and the end")
@@ -97,17 +100,17 @@ def _check_worst_route(
 
 
 def _rival_off_in_tolerances(row: Row, rival_ror: float) -> float:
-    """Return the difference of a route from the rival's ROR, in tolerances.
+    """Return the rival's ROR minus the predicted one, as a multiple of the route's tolerance.
 
-    Like ``difference_in_tolerances`` it is for the links that failed only, and so for their
-    fraction of the rival's ROR.
+    Only a part of the links fails. The difference is scaled by their share, so that it can be
+    compared with ``off_in_tolerances``.
     """
     difference = abs(rival_ror - route_ror(row).predicted)
     return float(difference * row["links"] / row["of_links"] / route_allowed(row))
 
 
 def _check_single_links(labels: str, rows: Rows) -> Check:
-    """Check the differences of single links, which cannot cancel each other."""
+    """Check the absolute errors of single links, which do not cancel each other in a sum."""
     tolerance = sum(map(route_allowed, rows)) / len(rows)
     return (
         Claim(f"{labels} labels: what single links are off, summed over a route, mean over routes")

@@ -173,7 +173,7 @@ def _skip_spaces(text: str, index: int) -> int:
 def _json_node(document: Json) -> Json:
     """Return the fields of a node from its object in JSON.
 
-    Names are in camel case or with underscores, and numbers may be texts.
+    Names are in camel case or with underscores, and numbers may be strings.
     """
     after = []
     for name in ("dataDeps", "data_deps", "ctrlDeps", "ctrl_deps"):
@@ -238,7 +238,7 @@ def _kind_name(value: int | bytes) -> str:
 
 
 def _attribute(message: bytes, where: str) -> dict[str, int]:
-    """Return an attribute by its name, or nothing if it is not an integer."""
+    """Return a dictionary from the attribute's name to its value, empty if it is no integer."""
     name = ""
     integer = None
     for number, value in _fields(message, where):

@@ -137,7 +137,10 @@ def _missing_links(
 
 
 def _early_sends(wanted: Mapping[Hashable, NodePair], moves: Sequence[Move]) -> list[Violation]:
-    """Return the first movement of each chunk before which its node does not have enough of it."""
+    """Return for each chunk the first movement of more than its start node has of the chunk.
+
+    A movement of a chunk that is not in ``wanted`` is a violation too.
+    """
     moves_of_chunk: dict[Hashable, list[Move]] = defaultdict(list)
     for move in moves:
         moves_of_chunk[move.chunk].append(move)
@@ -185,7 +188,7 @@ def _early_send(source: str, chunk_moves: Sequence[Move]) -> list[Violation]:
 def _undelivered_chunks(
     wanted: Mapping[Hashable, NodePair], moves: Sequence[Move]
 ) -> list[Violation]:
-    """Return the chunks of which more or less than all has reached their sink and stayed there."""
+    """Return the chunks whose volume at the sink is not 1 in the end."""
     delivered: dict[Hashable, float] = defaultdict(float)
     for move in moves:
         if move.chunk not in wanted:

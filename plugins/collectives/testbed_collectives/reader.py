@@ -5,8 +5,8 @@ the algorithm was written.
 
 - The steps of a thread block follow each other.
 - A step waits for the step on which it depends.
-- A send waits while a number of blocks are in transit to the same rank on the same channel. A
-  receive waits until there is one.
+- A send waits while a maximum number of messages is in transit to the same rank on the same
+  channel. A message consists of the ``cnt`` blocks of a send. A receive waits for a message.
 - Kinds of steps are s (send), r (receive), cpy (copy) and nop. Buffers are i (input), o (output)
   and s (scratch), so that blocks may pass through other ranks. A step moves ``cnt`` blocks.
 
@@ -25,7 +25,8 @@ from xml.etree import ElementTree
 from testbed.errors import InputError
 from testbed_collectives.lines import LINE, line_prefix, parse_xml
 
-# Blocks in transit from one rank to another on a channel. MSCCL allows more, so that an algorithm
+# Maximum number of messages in transit from one rank to another on a channel. A message consists of
+# the blocks of a send. MSCCL allows more, so that an algorithm
 # that is executed here works there too.
 SLOTS = 1
 
@@ -320,7 +321,8 @@ def carry_out(algorithm: Algorithm, slots: int = SLOTS, path: Path = _direct_lin
 
     Args:
         algorithm: The algorithm.
-        slots: Blocks in transit from one rank to another on a channel, at most.
+        slots: Maximum number of messages in transit from one rank to another on a channel. A
+            message consists of the blocks of a send.
         path: Returns the links from rank to rank.
 
     Raises:
@@ -334,7 +336,7 @@ def carry_out(algorithm: Algorithm, slots: int = SLOTS, path: Path = _direct_lin
 
 
 class _Message(NamedTuple):
-    """Blocks in transit, and the first time frame in which they have arrived."""
+    """Blocks of a send in transit, and the first time frame in which they have arrived."""
 
     blocks: list[Block]
     arrival_frame: int
@@ -482,7 +484,7 @@ class _Execution:
 
 
 def check_all_to_all(carried: Carried, chunks: int | None = None) -> None:
-    """Check that each output chunk of each GPU has the block that its rank has for it.
+    """Check that every GPU has received its blocks, each in the right output chunk.
 
     Args:
         carried: The result of an execution.
@@ -504,7 +506,9 @@ def check_all_to_all(carried: Carried, chunks: int | None = None) -> None:
 
 
 def expected_block(rank: int, chunk: int, chunks_of_pair: int) -> Block:
-    """Return the block that an output chunk has after an all-to-all exchange.
+    """Return the block that must be in an output chunk after an all-to-all exchange.
+
+    The output contains the blocks of rank 0, then those of rank 1, and so on.
 
     Args:
         rank: Rank of the output.

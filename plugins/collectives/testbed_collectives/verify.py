@@ -1,7 +1,7 @@
 """Verifies schedules of other programs (``testbed schedule --verify FILE --network NETWORK``).
 
 The result says whether every chunk is delivered, in order and within the capacities, and how much
-longer the schedule takes than the flow bound, which no routes can go below.
+longer the schedule takes than the flow bound. No schedule takes less, whatever its routes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from topologies.network import Network
 from topologies.routing_tables import static_routing
 
 MAX_BYTES = 64_000_000
-# Blocks in transit from one rank to another on a channel of MSCCL, at most.
+# Maximum number of messages in transit from one rank to another on a channel of MSCCL.
 MSCCL_SLOTS = 8
 # Number of violations in the result.
 SHOWN_VIOLATIONS = 5

@@ -1,4 +1,4 @@
-"""The referee: files of each format that hold, made here, and spoilt in each way that it must notice."""
+"""Verification of schedules in each format: valid files pass, and each kind of error is reported."""
 
 from __future__ import annotations
 
@@ -29,11 +29,15 @@ RING_FILE = {
         for s in (1, 3)
     ],
 }
-"""Four GPUs that relay, links of a gigabyte a second both ways round."""
+"""A ring of four GPUs that forward chunks. Each link carries 1 GB/s in each direction."""
 
 
 def teccl() -> dict[str, Any]:
-    """All-to-all on the ring, 1 GB a chunk: neighbours in epoch 0; the far chunk in halves, both ways."""
+    """Return an all-to-all exchange on the ring in the JSON of TE-CCL, with chunks of 1 GB.
+
+    Neighbours receive their chunks in epoch 0. The chunk for the opposite node takes both
+    directions of the ring, one half each, in epochs 1 and 2.
+    """
     paths: dict[str, Any] = {}
     for a in range(4):
         for step in (1, 3):
@@ -56,7 +60,10 @@ def teccl() -> dict[str, Any]:
 
 
 def relayed() -> str:
-    """Two chunks a step, and one that passes through the scratch buffer of rank 1: ranks 0 to 2 on a crossbar."""
+    """Return an algorithm of MSCCL for three ranks, whose steps have two chunks each.
+
+    The chunks from rank 0 to rank 2 pass through the scratch buffer of rank 1.
+    """
 
     def gpu(rank: int, scratch: int, blocks: list[tuple[int, int, list[str]]]) -> str:
         text = "".join(

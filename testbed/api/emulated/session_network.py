@@ -31,6 +31,7 @@ from topologies.network import Network, label_of
 
 # Source and destination of a route.
 Pair = tuple[str, str]
+# Returns a function that sends progress over a connection.
 ProgressTo = Callable[[socket.socket], ReportProgress]
 P = TypeVar("P", StreamPlan, BulkPlan)
 

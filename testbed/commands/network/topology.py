@@ -161,7 +161,7 @@ def catalogue_document() -> list[JsonObject]:
 
 
 def run_show(args: argparse.Namespace) -> int:
-    """Print the node-link document, the requested names, or a summary; first draw the network."""
+    """Draw the network if requested; print its node-link document, the names, or a summary."""
     network = load_network(args.network)
     if args.plot:
         from testbed.report.drawing.network_drawing import draw_network

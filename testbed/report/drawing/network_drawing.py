@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 # Endings of files, and largest networks, that can be drawn.
 PLOT_FORMATS = (".svg", ".png", ".pdf")
 MAX_NODES = 20_000
-# Nodes of a network whose names are written, and of one whose names may stand outside the marks.
+# The names of nodes are written if the network has at most this number of nodes.
 MAX_LABELS = 400
+# Names may stand outside the marks if the network has at most this number of nodes.
 MAX_OUTSIDE_LABELS = 120
 # With more loaded links, no load is written beside its link.
 MAX_WORDS = 40
