@@ -254,7 +254,8 @@ def schedule_format_checks(write: ScheduleFormat) -> list[Check]:
     points must be written too, or refused by an InputError.
 
     Args:
-        write: The plug-in, which returns the content of a file and more values for the document.
+        write: The plug-in. It returns the content of a file, and values that a command adds to its
+            JSON document.
     """
     traffic = all_to_all(load_network("crossbar:4"))
     schedule = schedule_by_name(traffic, "liquid")
