@@ -38,7 +38,7 @@ LOGGER = logging.getLogger(__name__)
 KERNELS = Path(__file__).with_name("kernels-x86-64-v3.so")
 KERNELS_DIGEST = KERNELS.with_name("kernels-x86-64-v3.sha256")
 
-# The flags of x86-64-v3 in /proc/cpuinfo.
+# The flags in /proc/cpuinfo of a processor with the instructions of x86-64-v3.
 PROCESSOR = frozenset(["avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"])
 
 # A routine is called with words of 64 bits: one for its result, one that it sets when it returns,
@@ -63,9 +63,9 @@ class CompiledEntry:
     """A compiled function with the steps that it calls, which are found by their names in the code.
 
     Attributes:
-        called: If set, it is called before each call, with symbol, entry and arguments.
-        missed: If set, it is called in the same way after each call of a routine that the library
-            does not have.
+        called: A hook for tests and for ``make kernels``, or None. It is called before each call of
+            an entry, with the name of the routine, the entry and the arguments.
+        missed: The same after each call of an entry for which the library has no routine.
         steps: The entry and its steps.
     """
 
@@ -85,8 +85,9 @@ class CompiledEntry:
 
         Args:
             entry: The function that Python calls.
-            teach: Called before numba compiles.
-            taught: Functions that numba knows after ``teach``.
+            teach: Registers functions at numba that it cannot compile by itself; called once
+                before numba compiles.
+            taught: The functions that ``teach`` registers. They are not steps.
             inline: Steps that numba compiles into their callers.
             options: Options of ``numba.njit`` for the entry and its steps.
         """
@@ -97,7 +98,7 @@ class CompiledEntry:
         self._routines: dict[tuple[Any, ...], Callable[[list[int]], Any] | None] = {}
 
     def __call__(self, *arguments: Any) -> Any:
-        """Run the routine for arguments of these kinds, which numba compiles if necessary."""
+        """Run the routine for arguments of these types, which numba compiles if necessary."""
         kinds, raw_words = _flatten(arguments)
         key = tuple(kinds)
         if CompiledEntry.called:
@@ -113,7 +114,11 @@ class CompiledEntry:
         return result
 
     def symbol(self, kinds: Iterable[Any]) -> str:
-        """Return the name of the routine for arguments of these kinds."""
+        """Return the name of the library's routine for arguments of these types.
+
+        Args:
+            kinds: Types, dimensions and lengths of the arguments, as ``_flatten`` returns them.
+        """
         descriptions = []
         for kind in kinds:
             descriptions.append(kind.descr if isinstance(kind, np.dtype) else kind)
@@ -187,13 +192,18 @@ _registered: set[Callable[..., Any]] = set()
 
 
 def call(function: Any, block: np.ndarray[Any, np.dtype[np.int64]]) -> None:
-    """Call a routine, which reads its words as integers, as pointers and as floats."""
+    """Call a routine of the library.
+
+    Args:
+        function: The routine, which reads the same words as integers, as pointers and as floats.
+        block: The words of the call: result, whether it has returned, and the arguments.
+    """
     address = ctypes.c_void_p(block.ctypes.data)
     function(address, address, address)
 
 
 def _flatten(arguments: tuple[Any, ...]) -> tuple[list[Any], list[int]]:
-    """Return the kinds of the arguments and the words of a call."""
+    """Return the types of the arguments, and the 64-bit words with which a routine is called."""
     kinds: list[Any] = []
     raw_words = [0] * FIRST_ARGUMENT
     _add(arguments, kinds, raw_words)
@@ -219,9 +229,9 @@ def _add(value: Any, kinds: list[Any], raw_words: list[int]) -> None:
 
 
 def _plain(entry: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the plain function, called as compiled code is.
+    """Return a function that behaves like the compiled entry, but runs in Python.
 
-    Fields of records are read by name, and numbers that overflow do so silently.
+    Fields of records are read by name, and overflow of numbers causes no warning.
     """
 
     def call_plain(*arguments: Any) -> Any:
@@ -358,7 +368,7 @@ def steps_of(
 
 
 def _named_in(step: FunctionType) -> dict[str, Any]:
-    """Return the values that a step's code and annotations name.
+    """Return the values (functions, constants, types) that a step's code and annotations name.
 
     They are looked up in the step's module, and in modules of the same product that it names.
     """
@@ -401,7 +411,7 @@ def _fields_of(kind: Any) -> list[Any]:
 
 
 def _text_of(step: FunctionType) -> str:
-    """Return a function's lines, or its code if there is no source."""
+    """Return the source lines of a function, or its byte code if there is no source."""
     lines = linecache.getlines(step.__code__.co_filename)[step.__code__.co_firstlineno - 1 :]
     match = re.match(r"(@.*\n)*def .*\n([ )#].*\n|\n)*", "".join(lines))
     return match[0].rstrip() if match else repr(step.__code__.co_code)

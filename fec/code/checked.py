@@ -1,7 +1,7 @@
 """Checks the arguments of a code: integers, bytes, and blocks of symbols.
 
-Each check raises FecError with the value and value_name to give instead, so that the errors of the
-underlying libraries do not reach the caller.
+Each check raises a FecError that says what is wrong and what to give instead, so that the errors of
+the underlying libraries do not reach the caller.
 """
 
 from collections.abc import Collection

@@ -1,4 +1,4 @@
-"""Both ends of a stream, with the packets of a batch in the rows of an array."""
+"""Sender and receiver of a stream for batches of packets, in the rows of an array."""
 
 import math
 from collections import deque
@@ -23,7 +23,7 @@ MAX_RECEIVED = 512
 MAX_SENT = 1024
 # Bytes from the label, with which the UDP header begins, to the packet.
 LABEL_BEFORE = 8
-# For fewer packets columns take longer than the packets one by one.
+# Fewer packets than this are written one by one, which is faster than operations on columns.
 FEW = 16
 # The fields of ``fec.protocol.wire.HEADER``.
 _HEADER_FIELDS = np.dtype(
@@ -42,7 +42,7 @@ _HEADER_FIELDS = np.dtype(
         ("seal", ">u4"),
     ]
 )
-# A block, and those of its symbols that are sent now.
+# A block, and the symbols of it that are sent now.
 Taken = tuple[SentBlock, list[bytes]]
 # When a parity packet is due, its block, and the number of its symbol.
 Queued = tuple[float, SentBlock, int]
@@ -133,8 +133,8 @@ class BatchSender(StreamSender):
 
         Args:
             now_s: The time.
-            room: Packets that the rows can hold, except those that are queued or of the block under
-                way. A block begins if it fits with all its parity.
+            room: Number of free rows, without those for queued packets and for the rest of the
+                current block. Another block begins only if all its packets fit.
 
         Returns:
             Blocks with their symbols that leave, and the time up to which queued packets leave.

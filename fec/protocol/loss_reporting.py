@@ -38,8 +38,8 @@ class LossReporter:
         waiting: Number of packets since the last report.
         recent: Number -> bitmap of the received symbols of each of the latest blocks, in order.
         paths: The counts of the paths.
-        blocks_apart: Number of blocks that a report lists in addition to the usual ones. Packets of
-            them may still arrive over slower paths.
+        blocks_apart: Number of older blocks that a report lists in addition to the usual ones,
+            because their packets may still arrive over slower paths.
         urgent: An alarm was raised since the last report.
 
     >>> reporter = LossReporter(ReceiverParameters(source_packets=20, symbol_bytes=256))
@@ -84,7 +84,7 @@ class LossReporter:
         Args:
             number: Number of the block.
             bits: Bitmap of the symbols.
-            highest: Number of the newest block, not counting this one.
+            highest: Number of the newest of the other blocks.
         """
         recent = self.recent
         if number in recent:

@@ -134,7 +134,7 @@ def _no_packets() -> Packets:
 
 @dataclass(slots=True)
 class _Path:
-    """The packets in transit of all paths with the same planned delay.
+    """All paths with the same planned delay, and their packets in transit.
 
     An *additional delay* is the time by which a packet exceeds the planned one.
 
@@ -159,7 +159,7 @@ class _Path:
         return sent_s + (1 + JITTER) * self.delay_s
 
     def add_delay(self, delay_s: float) -> None:
-        """Update the largest additional delays by that of a packet."""
+        """Record the additional delay of a packet, in seconds, among the largest ones."""
         largest_s, second_s = self.largest_delays_s
         if delay_s > largest_s:
             self.largest_delays_s = (delay_s, largest_s)
@@ -288,11 +288,11 @@ class PathDeadlines:
         return packets
 
     def _heard_until_s(self, arrived: Arrived, newest_s: float) -> float:
-        """Return the time up to which all packets that were due should have arrived.
+        """Return a time at which the newest packets had arrived; packets due before it are overdue.
 
-        It is the time when the latest packet arrived. With several paths, it is assumed that each
-        packet arrived as early as its path permits. With one path, jitter does not change the
-        order of packets, and is ignored.
+        It is the largest arrival time of the packets in the report, as planned. With several paths,
+        it is assumed that each packet arrived as early as its path and jitter permit. With one
+        path, jitter does not change the order of packets, and is ignored.
         """
         if len(self._paths) == 1:
             (path,) = self._paths.values()

@@ -1,8 +1,8 @@
 """Decides which packets a receiver accepts.
 
-There is a schedule, which no block may be far ahead of, and a probation for packets of another
-sequence. As in RFC 3550, appendix A.1 (MAX_DROPOUT, MAX_MISORDER, MIN_SEQUENTIAL), a packet that
-does not continue the current sequence is rejected until several packets agree in number and time.
+A block may not be far ahead of a schedule that the receiver learns. Packets of another sequence are
+on probation: as in RFC 3550, appendix A.1 (MAX_DROPOUT, MAX_MISORDER, MIN_SEQUENTIAL), packets that
+do not continue the current sequence are rejected until several of them agree in number and time.
 Here, a new sequence is accepted only after the current one has been silent for a while.
 """
 
@@ -13,8 +13,8 @@ from typing import Any
 # sequence is accepted.
 AGREEING = 8
 
-# By then, the current sequence must have been silent for the time of this number of blocks, and of
-# AGREEING source packets.
+# Before another sequence is accepted, no packet of the current one may have arrived for the time of
+# this number of blocks, and of AGREEING source packets.
 SILENT_BLOCKS = 1.5
 
 # Maximum distance between the blocks of packets that agree.
@@ -30,10 +30,12 @@ EARLY_BLOCKS = 30
 # buffer and this much before it. Several packets that agree are accepted.
 CLOCK_JUMP_S = 5.0
 
-# A single packet can shorten the transit time by this share of the playback buffer.
+# A single packet can reduce the smallest known transit time by at most this share of the playback
+# buffer.
 QUICKER = 1 / 3
 
-# The usual transit time follows the observed one by this share of that limit, once per block.
+# The usual transit time follows the observed one. Once per block it rises or falls by this share of
+# the limit for single packets (``QUICKER``).
 STEP = 1 / 16
 
 # A packet that is this number of playback buffers behind is from a sender that restarted. For the
@@ -174,17 +176,21 @@ class Schedule:
     def silent_s(self, source_packets: int) -> float:
         """Return how long the current sequence must be silent before another one is accepted.
 
-        ``source_packets`` is M.
+        Args:
+            source_packets: M, the number of source packets of a block.
+
+        Returns:
+            Seconds; 0 while the period of blocks is unknown.
         """
         return max(SILENT_BLOCKS, AGREEING / source_packets) * (self.period_us or 0.0) / 1e6
 
 
 class LateBlocks:
-    """Counts blocks in a row that are complete after their deadlines.
+    """Decides by how much to delay playback, by blocks in a row that are complete too late.
 
-    The delay of the paths has grown permanently, or the receiver's clock was set. If the packets
-    arrive more than twice as fast as they were sent, they only waited in a queue or for a receiver
-    that stalled. They say nothing about later packets.
+    Such blocks show that the delay of the paths has grown permanently, or that the receiver's clock
+    was set. However, packets that arrive more than twice as fast as they were sent have only waited
+    in a queue, or for a receiver that stalled. They are no reason to delay playback.
 
     Args:
         playback_s: The playback buffer.
@@ -217,11 +223,11 @@ class LateBlocks:
         Args:
             completes_block: The block is complete with this packet.
             transit_s: Transit time of the packet.
-            usual_s: Shortest transit time before.
+            usual_s: Usual transit time of packets before, in seconds.
             now_s: Time at the receiver.
 
         Returns:
-            None unless playback must be delayed.
+            Additional delay in seconds; None if playback need not be delayed.
         """
         if completes_block:
             self.count += 1

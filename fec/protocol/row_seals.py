@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fec.protocol.framing import NO_SEAL, SEAL_BYTES, hash_key, sealed_with
 from fec.protocol.wire import CRC_OFFSET, HEADER_BYTES
 
-# The line of a command that would use the module.
+# The line that a command prints if the module is missing.
 SLOWER = (
     "packets are handled one by one, which is slower: fec.protocol._packets was not compiled when "
     "the package was installed"
@@ -42,7 +42,7 @@ class RowSeals:
 
         Args:
             key: The key of the seals, of 16 bytes or more; None for CRC32.
-            front: Bytes of each row before the packet.
+            front: Number of bytes in each row before the packet, such as headers.
         """
         self._seal = sealed_with(key)
         self._key = b"" if key is None else hash_key(key)

@@ -51,18 +51,18 @@ _MAX_LATE_STEP_S = 0.001
 # Time stamps in packets, and the numbers of reports, are in microseconds modulo this.
 STAMPS = 1 << 32
 _HALF_STAMPS = STAMPS // 2
-# A report's number may exceed the sender's clock by this many microseconds. A report that tells of
-# no newer packet has the number of the last one plus one.
+# The number of a report is the newest time stamp received, or the last number plus one if there is
+# no newer time stamp. It may exceed the sender's clock, by at most this number of microseconds.
 _NUMBERS_AHEAD = 10_000
-# A report may name a block that is this far beyond the last one sent: a forged packet can mislead a
-# receiver that far, and what its report says of other blocks is still right.
+# A report may contain a block number that exceeds the last block sent by this number. A forged
+# packet can mislead a receiver by that much, and the rest of its report is still right.
 _BLOCKS_AHEAD = 4
-# Reports with older numbers are accepted after this many in a row, if there was no other report for
-# this time. Their receiver was started again.
+# Reports with older numbers are accepted after this number of them in a row, if there was no newer
+# report for this time, in seconds. Then the receiver has restarted.
 _AGREEING = 3
 _REPEAT_S = 1.0
-# Called for every packet: local names are faster, and so is a tuple's constructor than the one of a
-# named tuple.
+# These are called for every packet. A module's variable is faster than an attribute, and the
+# constructor of a tuple is faster than that of a named tuple.
 _pack = HEADER.pack
 _new_tuple = tuple.__new__
 # The first byte of a packet.
@@ -78,22 +78,23 @@ class SenderParameters:
 
     Attributes:
         source_packets: M.
-        symbol_bytes: Bytes of a symbol: a payload and its length in two bytes.
+        symbol_bytes: Length of a symbol in bytes: the payload, and two bytes for its length.
         rate_pps: Source packets per second.
-        playback_s: Late parity is sent only for blocks that began less than this long ago.
+        playback_s: Length of the receiver's playback buffer, in seconds. Late parity is sent only
+            for blocks that began less than this time ago.
         stream_id: Number of the stream, 16 bits.
         late_parity_pps: Late parity packets per second. None: eight times the rate of source
             packets, and at least 1,000.
-        session: Number of this start of the sender, 32 bits, drawn at random by default. Receivers
-            tell two starts apart by it. If it is the same for both, blocks that are younger than
-            the playback time are mistaken for each other.
+        session: Number of 32 bits, random by default, by which receivers notice that the sender has
+            restarted. If it is the same after a restart, a receiver mixes the blocks of both for
+            one playback time.
         key: At least 16 bytes. Every packet is sealed with it, and only reports that are sealed
             with it are accepted.
         delay_of_label: Planned delay in seconds of the path of each of the 65,536 labels. None: no
             delays are planned.
-        silence_s: If no report comes for this long, blocks have at least ``silent_size`` packets.
-            No report does not mean no loss.
-        silent_size: See ``silence_s``.
+        silence_s: If no report arrives for this time, in seconds, blocks have at least
+            ``silent_size`` packets, because reports may be lost like packets.
+        silent_size: Smallest N while no report arrives.
 
     Raises:
         FecError: A value is outside its range.
@@ -158,8 +159,9 @@ class StreamSender:
         parameters: See ``SenderParameters``.
         control: Chooses N.
         newest_reported_sent_s: When the newest packet that a report has mentioned was sent.
-        on_judgement: Called with block, symbol, whether it is lost, and the time, for each packet
-            that is judged lost (True) and for each of these that arrived after all (False).
+        on_judgement: Called with block, symbol, whether the packet is lost, and the time. It is
+            called with True for each packet that the sender considers lost, and with False for each
+            of them that a later report contains.
 
     >>> from fec.redundancy.labels import StratifiedLabels
     >>> from fec.code.reed_solomon import ReedSolomonCode
@@ -184,18 +186,18 @@ class StreamSender:
         """Prepare the stream.
 
         Args:
-            parameters: How the stream is coded and paced.
+            parameters: The code and the rates of the stream.
             code: The code with M source packets.
             labels: The order of labels.
             control: Chooses N.
             source: Returns the payload of a source packet, given its index: at most
                 ``symbol_bytes - 2`` bytes.
             path_of_label: The path of each of the 65,536 labels, one byte each (``PathNumbers``).
-                Every header has the packet's path and its number on the path then. None: both
-                are 0.
+                With it, every header contains the packet's path and its number on this path.
+                With None, both are 0.
 
         Raises:
-            FecError: Not M <= N <= the largest N of ``control``.
+            FecError: The first N is less than M or more than the largest N of ``control``.
         """
         size = control.block_size_at(0.0)
         if not parameters.source_packets <= size <= control.largest:
@@ -263,9 +265,10 @@ class StreamSender:
         """The counters of the sender.
 
         - source, parity: packets sent; parity includes late_parity.
-        - late_parity, late_parity_blocks: late parity packets, and blocks that got some.
-        - reports, repeated_reports, bad_reports: reports that were accepted, old and refused.
-        - spurious_losses: packets that were judged lost and arrived after all.
+        - late_parity, late_parity_blocks: late parity packets, and blocks with late parity.
+        - reports, repeated_reports, bad_reports: reports that were accepted, that were not newer
+          than the last one, and that were invalid.
+        - spurious_losses: packets that were considered lost and arrived later.
         """
         return {
             "source": self._next_source,
@@ -378,8 +381,8 @@ class StreamSender:
         """Return whether a report is newer than the last one.
 
         Numbers are time stamps modulo 2^32, so their signed difference decides. After half their
-        range without a report any number is new. If a receiver was started again, its numbers may
-        be older: the third in rising order is accepted if no newer one has come for a while.
+        range without a report any number is new. A receiver that has restarted may send older
+        numbers: the third one in rising order is accepted if no newer one arrived for one second.
         """
         ahead = (number - self._last_report) % STAMPS
         if 0 < ahead < _HALF_STAMPS or (now_s - self._last_report_s) * 1e6 > _HALF_STAMPS:
@@ -392,7 +395,7 @@ class StreamSender:
         return self._older_reports >= _AGREEING and now_s > self._last_report_s + _REPEAT_S
 
     def _source_over(self) -> bool:
-        """Return whether a stream that ends has sent all source packets of its last block."""
+        """Return whether the stream has ended, and its last block has all source packets."""
         return self._ended and self._next_source % self._m == 0
 
     def _take_source(self, due_s: float) -> tuple[SentBlock, int]:
@@ -424,10 +427,11 @@ class StreamSender:
         return protect(payload, self._symbol_bytes)
 
     def _queue_parity(self, complete: Sequence[tuple[SentBlock, float]]) -> None:
-        """Compute the parity of blocks, and queue it evenly over the time of the next block.
+        """Compute the parity of blocks, and schedule it evenly over the time of the next block.
 
         Args:
-            complete: Blocks with all their source packets, and when the last of these was due.
+            complete: Blocks with all their source packets, each with the time at which its last
+                source packet was due.
         """
         m = self._m
         blocks_by_size: dict[int, list[SentBlock]] = {}
@@ -522,11 +526,11 @@ class StreamSender:
         return _new_tuple(OutgoingPacket, (due_s, label, data, block.number, symbol, block.size))
 
     def _process_report(self, report: LossReport, highest: int, now_s: float) -> None:
-        """Judge packets that must have arrived by now, adapt N, and send late parity.
+        """Decide which packets are lost, adapt N, and queue late parity.
 
         Args:
             report: The report.
-            highest: The newest block that it names, as the sender numbers blocks.
+            highest: The newest block in the report, as a number that is not modulo 2^24.
             now_s: When it arrived.
         """
         arrived = {
@@ -557,11 +561,11 @@ class StreamSender:
             self._send_late_parity_from(oldest, arrived, now_s)
 
     def _note_judgements(self, judged: Packets, lost: NDArray[np.bool_], now_s: float) -> None:
-        """Note in the blocks which packets have been judged.
+        """Record in each block which packets have arrived or are considered lost.
 
         Args:
-            judged: Packets whose fate is known now.
-            lost: Which of them are lost.
+            judged: Packets whose fate has become known.
+            lost: Mask of the packets among them that are lost, shape (packets,).
             now_s: The time.
         """
         numbers = judged[:, 1].astype(np.int64)
@@ -578,7 +582,7 @@ class StreamSender:
                 self.on_judgement(number, symbol, True, now_s)
 
     def _handle_spurious_losses(self, arrived: dict[int, int], now_s: float) -> None:
-        """Take back judgements of packets that have arrived after all, and restart the estimate.
+        """Correct packets that were considered lost but have arrived, and restart the estimate.
 
         Args:
             arrived: The bitmap of symbols that have arrived, of each block in a report.
@@ -614,11 +618,14 @@ class StreamSender:
                 self._send_late_parity(block, count, now_s)
 
     def _send_late_parity(self, block: SentBlock, arrived: int, now_s: float) -> None:
-        """Extend a block to the present N, or by what it lacks if all its packets are judged.
+        """Queue late parity for a block.
+
+        It is extended to the present N. If the fate of all its packets is known, it is extended at
+        least by the symbols that the receiver still lacks, divided by the share that arrives.
 
         Args:
             block: The block.
-            arrived: Symbols of it that have arrived, or that the receiver knows.
+            arrived: Number of its symbols that have arrived, or that the receiver knows anyway.
             now_s: The time.
         """
         stop = self._size_now(block)

@@ -20,8 +20,8 @@ from fec.redundancy.loss_bursts import SHORT_GAP, BurstChain, LossBursts
 
 # Largest number of packets on which an estimate rests.
 MAX_MEMORY = 2048
-# Packets after a change during which the estimate still becomes more precise. N follows it down
-# without a hold during that time.
+# Number of packets after a change in which the estimate still becomes more precise. For these
+# packets, N follows the estimate down without a hold time.
 CONVERGING = 1024
 
 # Shares of stratified labels that differ by less are not distinguished: the share of a window
@@ -33,10 +33,11 @@ _MIN_GAP = 0.02
 # gave false alarms only with eight intervals (in one run of ten).
 _MIN_RATIO_AFTER_NONE = 7.0
 _MIN_RATIO_BETWEEN = 10.0
-# The same for independent losses: e^-12, for some 10^3 positions of the change.
+# The same for independent losses. A change at one given position is wrong with a probability of
+# e^-12, and there are about 1,000 positions.
 _MIN_RATIO_RANDOM = 12.0
-# Consecutive losses that form an outage. No block size answers an outage, so that it does not
-# count as a loss to code for.
+# Number of consecutive losses that form an outage. The estimate leaves outages out, because no
+# block size repairs them.
 _OUTAGE = 128
 
 
@@ -47,15 +48,16 @@ class AdaptationParameters:
     Attributes:
         base: N in steady state.
         largest: Largest N.
-        hold_s: How long a lower loss must last before N falls.
-        report_timeout_s: The hold time begins again after no report has arrived for this long.
+        hold_s: How long a lower loss must last before N falls, in seconds.
+        report_timeout_s: The hold time begins again if no report arrives for this time.
         deterministic: Losses follow from stratified labels, so that few packets show a change.
             Otherwise losses are treated as independent random ones.
-        apart_s: A report may contain packets that were sent so much later than others that a later
-            report contains. The controller waits for these.
-        return_apart_s: Reports on different return paths may take times that differ by this.
-        bursts_pass: Blocks can wait for parity that is sent after a burst of losses, so that N
-            need not answer bursts.
+        apart_s: Largest difference of path delays. Packets on slower paths are reported this much
+            later, and the controller waits for them.
+        return_apart_s: Largest difference of the delays of return paths, by which the round trips
+            of reports may differ.
+        bursts_pass: The playback buffer is long enough for late parity after a burst of losses, so
+            that N need not be large enough for bursts.
         report_interval_s: Time between reports; the congestion breaker judges three of them.
     """
 
@@ -134,9 +136,10 @@ class LossEstimator:
 
     @property
     def margin(self) -> float:
-        """The amount by which the loss may well exceed the estimate.
+        """The amount by which the loss may exceed the estimate, as a fraction.
 
-        It is one packet of a stratified order, and half a standard deviation of random losses.
+        It is one packet of those on which the estimate rests with stratified labels, and half a
+        standard deviation with random losses.
         """
         count = len(self._lost)
         if not count:
@@ -216,20 +219,20 @@ class BlockSizeController:
     """Chooses N, within [base, largest], from an estimate of the loss.
 
     A loss that has risen is answered at once. After the loss has fallen, N does not fall below its
-    value at that moment until ``hold_s`` after the first packet with the lower loss. A rise during
-    this time calls at first for an N from a few packets, which is corrected later.
+    value at that moment until ``hold_s`` after the first packet with the lower loss. If the loss
+    rises during this time, N first follows from few packets, and is corrected later.
 
-    If only the precision of the estimate improves, N follows the estimate plus its margin (against
-    oscillation) down while the estimate converges. Later it follows after the estimate has called
-    for less throughout ``hold_s``. N is constant while no report arrives.
+    If the loss stays the same and only the estimate becomes more precise, N falls with the estimate
+    plus its margin (against oscillation) while the estimate converges. After that, N falls when the
+    estimate has required less for ``hold_s``. N is constant while no report arrives.
 
     Losses while a queue has built up, at a rate far above that of TCP, do not raise N. N returns
     to its value before the congestion (``CongestionBreaker``), and no late parity is sent, until
     the congestion has ended.
 
     Attributes:
-        of_bursts: N that answers the present bursts of losses, or 0 if there are none. It may be
-            above the ``largest`` of the parameters. N is at least this while there are bursts.
+        of_bursts: The N that the present bursts of losses require, or 0 if there are none. It may
+            exceed the ``largest`` of the parameters. N is at least this while there are bursts.
     """
 
     def __init__(
@@ -356,9 +359,10 @@ class BlockSizeController:
         self._estimator.restart()
 
     def _in_order(self, reports: Sequence[PacketReport]) -> list[PacketReport]:
-        """Return the packets, old and new, before the time up to which all have been reported.
+        """Add packets to those that wait, and return the ones whose order is final, sorted.
 
-        Packets on long paths are reported later than those on short paths.
+        Packets on long paths are reported later than those on short paths. A packet therefore waits
+        until no packet that was sent earlier can still be reported.
         """
         reported = sorted([*self._early, *reports], key=_sent_s)
         until_s = reported[-1].sent_s - self._parameters.apart_s if reported else 0.0

@@ -58,8 +58,8 @@ class BlockSizeControl(Protocol):
         Args:
             reports: The packets in the order in which they were sent.
             now_s: Present stream time.
-            round_trip_s: From the sending of the newest packet that arrived to the arrival of the
-                report.
+            round_trip_s: Time from the sending of the newest packet that arrived to the arrival of
+                the report at the sender, in seconds.
         """
         ...
 

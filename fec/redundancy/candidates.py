@@ -77,7 +77,7 @@ class CandidateTable:
         return 1 << int(self._interval_of[label])
 
     def holding(self, bit: int) -> tuple[int, ...]:
-        """Return the indices of the candidates that lose this elementary interval."""
+        """Return the indices of the candidates that lose an elementary interval, given as a bit."""
         if bit not in self._holding:
             self._holding[bit] = tuple(i for i, mask in enumerate(self.masks) if mask & bit)
         return self._holding[bit]

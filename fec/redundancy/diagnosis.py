@@ -45,14 +45,14 @@ from fec.redundancy.candidates import CandidateTable
 
 # Candidates in one explanation of the losses since the last change, besides closed failures.
 _MAX_AT_ONCE = 3
-# Losses since the evidence began before a diagnosis is used. One packet may be lost by chance, and
-# FEC_t answers it.
+# Minimum number of losses before a diagnosis is used. A single packet may be lost by chance, and
+# FEC_t, the block size outside faults, is large enough for it.
 _MIN_EVIDENCE = 2
 # Losses after which an explanation is reliable. A contradiction is then another failure, or the
 # end of this one.
 _WELL_EXPLAINED = 5
-# Losses that are too many for a switch that stalls. They need not be spread over time before a
-# failure is certain.
+# Number of losses that a switch that stalls for a moment does not cause. Then a failure is certain
+# even if all losses happened within a moment.
 _LOSSES_WITHOUT_SPREAD = 25
 # Unexplained losses within the time window after which labels explain nothing.
 _MAX_UNEXPLAINED = 3
@@ -88,8 +88,8 @@ class _Failure:
         possible: The smallest explanations that are left.
         larger_hypotheses: Explanations by one more cable, which have to be ruled out before the
             diagnosis is certain; None until they are needed.
-        closed: The failure explains no further labels.
-        confirmed: A label that only this failure loses was lost since another failure began.
+        closed: No more evidence is gathered: the failure is explained.
+        confirmed: A label that only this failure loses was lost since the latest failure began.
         seen: For each lost elementary interval when its first and its newest lost packet were sent.
     """
 
@@ -130,7 +130,10 @@ class _Failure:
         self.seen[bit] = min(first_s, sent_s), max(newest_s, sent_s)
 
     def lasted_s(self, outside: int) -> float:
-        """Return how long packets were lost that the labels of ``outside`` do not explain.
+        """Return for how long labels were lost that are not in a bit set.
+
+        Args:
+            outside: The bit set; its labels are left out.
 
         Returns:
             The time between the sending of the first and the last of them; infinity if there were
@@ -249,7 +252,8 @@ class Diagnoser:
     def names(self) -> tuple[str, ...]:
         """Return the names of the candidates in the present explanations, each once.
 
-        These are the ones that explain the same losses, and the ones that are still possible.
+        Several candidates are named if they lose the same labels, or if several explanations are
+        possible.
         """
         failures = [*self._closed]
         if self._current is not None and self._current.losses >= _MIN_EVIDENCE:
@@ -308,7 +312,7 @@ class Diagnoser:
                 self._begin(bit, sent_s)
 
     def _lose_again(self, owners: Sequence[_Failure], bit: int, sent_s: float) -> None:
-        """Add a loss that closed failures explain."""
+        """Record a loss that one or several closed failures explain."""
         only_cause = len(owners) == 1
         if self._current is not None and self._current.may_lose(bit):
             self._current.lose(bit, sent_s, only_cause=False)
@@ -422,7 +426,7 @@ class Diagnoser:
         self._current = None
 
     def _is_passing(self, failure: _Failure) -> bool:
-        """Return whether one cable explains all losses except some within a moment.
+        """Return whether one cable explains all losses, except losses within a short time.
 
         A switch that stalls next to a failure delays packets of other paths. The two look like a
         node that is down, or like several failures, until the late packets arrive or more packets
@@ -464,7 +468,7 @@ class Diagnoser:
         return covering or unions
 
     def _larger_hypotheses_of(self, failure: _Failure) -> list[Hypothesis]:
-        """Return the larger explanations: computed once, then ruled out one by one."""
+        """Return the pairs of cables (``_larger_hypotheses``) that have not been ruled out."""
         if failure.larger_hypotheses is None:
             failure.larger_hypotheses = self._larger_hypotheses(failure)
         return failure.larger_hypotheses

@@ -13,7 +13,7 @@ from fec.redundancy.block_size_control import PacketReport
 from fec.redundancy.diagnosis import Diagnoser
 from fec.redundancy.labels import LABELS
 
-# Packets on new paths before the diagnosis is used again.
+# Number of packets on new paths that must be reported before the diagnosis is used again.
 _FIRST_LOOK = 64
 
 

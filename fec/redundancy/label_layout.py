@@ -113,7 +113,7 @@ def block_size_bound(share: float, source_packets: int) -> int:
 
 
 def rest_block_size(tolerance: float | Fraction, source_packets: int, rule: LabelRule) -> int:
-    """Return N that answers a loss equal to the tolerance.
+    """Return the N in steady state that a loss equal to the tolerance requires.
 
     For a multiplier, this is the loss of one interval wherever it lies. An order of slots is made
     for the links of a route, which ``LabelLayout.base`` takes into account; the result is then

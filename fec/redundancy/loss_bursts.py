@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from fec.redundancy.block_size_control import MAX_BLOCK
 
-# Packets that arrive in a row and thereby end a burst.
+# Number of consecutive packets that arrive and thereby end a burst.
 _GAP = 16
 # The same for the estimation of a channel: fewer, so that few of its bursts are merged into one.
 SHORT_GAP = 8
-# Bursts that must have ended before the next one is expected to end as well.
+# Number of bursts that must have ended before losses count as bursts, and not as a failure.
 _MIN_BURSTS = 2
 # Bursts that are remembered to decide whether losses come in bursts.
 _REMEMBERED = 32
@@ -30,21 +30,21 @@ _REMEMBERED = 32
 # its first loss to its last. Independent losses of 0.3 % to 20 % stay below one of the two.
 _MIN_MEAN_LOSSES = 1.6
 _MIN_DENSITY = 0.4
-# Losses of the longest burst that is still one. More losses than this, or than twice the longest
-# burst so far plus eight, show a failure.
+# Maximum number of losses of a burst. More losses than this, or than twice the longest burst so far
+# plus eight, are a failure.
 _MAX_BURST_LOSSES = 64
 # Largest and smallest number of bursts from which a channel is estimated.
 _MAX_FITTED = 128
 _MIN_FITTED = 8
-# Losses directly after a loss must exceed the number that independent losses would give by this
-# number of standard deviations and of packets. Independent losses do so with a probability of
-# 1 in 10^6.
+# Losses are in bursts if the number of losses directly after a loss exceeds the expected number for
+# independent losses by both this number of standard deviations and this number of packets.
+# Independent losses do so with a probability of 1 in 10^6.
 _SIGMAS = 6.0
 _EXTRA_LOSSES = 2.0
 # A gap between bursts that is longer than the usual one by this factor ends the bursts.
 _CALM = 10.0
-# Estimated parameters are rounded to this number of steps per factor e. Bursts do not give them
-# more precisely, and few different block sizes have to be computed.
+# The logarithms of estimated parameters are rounded to multiples of 1 / this number. Few bursts do
+# not determine them more precisely, and few different block sizes have to be computed.
 _GRID = 16
 
 

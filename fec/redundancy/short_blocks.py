@@ -15,11 +15,14 @@ from fec.redundancy.worst_windows import WorstWindows
 class ShortBlocks:
     """Parity of blocks with k < M source packets, while full blocks have N packets.
 
-    A short block gets as much parity as it needs for the worst of those failures that a full block
-    of N packets tolerates. In steady state, when late parity answers failures, it gets the same
-    share of parity as a full block. A loss that no known failure explains is answered by N - M
-    parity packets, which always suffices: a window in which fewer packets arrive holds fewer
-    losses.
+    The parity of a short block depends on why full blocks have N packets:
+
+    - In steady state, late parity repairs failures, and a short block has the same share of parity
+      as a full block.
+    - If N is large enough for some known failures, a short block has at least the parity that the
+      worst of these failures requires.
+    - If no known failure explains N, a short block has N - M parity packets. This always suffices,
+      because a shorter window of labels contains no more losses.
 
     >>> short = ShortBlocks([[(0, 16384)]], 20, 40503)
     >>> short.whole, [short.parity(k, short.whole) for k in (1, 4, 19)]
@@ -35,7 +38,7 @@ class ShortBlocks:
         rule: LabelRule,
         base_size: int = 0,
     ) -> None:
-        """Compute the parity of every k; this walks M times over the 65,536 labels.
+        """Compute the parity of every k, in M passes over the 65,536 labels.
 
         Args:
             sets: The label intervals that each failure loses.

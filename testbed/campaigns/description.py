@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from testbed.errors import InputError
 from testbed.model.json_values import from_json
@@ -181,7 +181,7 @@ def _read(key: str, value: object, where: str) -> Any:
     Instead of a list, a single entry may be given. In lists of integers, "0-35" stands for all
     numbers of the range.
     """
-    if key == "claims" and isinstance(value, list):
+    if key == "claims" and _is_list(value):
         return tuple(from_json(Claim, entry, where) for entry in value)
     if key in _SINGLE_VALUES:
         _check_entry(value, _SINGLE_VALUES[key], where)
@@ -189,7 +189,7 @@ def _read(key: str, value: object, where: str) -> Any:
     if key == "pairs" and isinstance(value, int):
         _check_entry(value, _POSITIVE, where)
         return value
-    entries = value if isinstance(value, list) else [value]
+    entries: Sequence[Any] = value if _is_list(value) else [value]
     if not entries:
         raise InputError(f"{where}: give a list with at least one entry, not {value!r}")
     kind = _ENTRIES[key]
@@ -227,6 +227,11 @@ def _range(text: str, where: str) -> range:
     return range(int(ends[1]), int(ends[2]) + 1)
 
 
+def _is_list(value: object) -> TypeGuard[Sequence[Any]]:
+    """Return whether the value is a sequence of entries; a text is a single entry."""
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+
+
 def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
@@ -252,7 +257,7 @@ def _is_positive(value: Any) -> bool:
 
 
 def _is_pair(value: Any) -> bool:
-    is_list_of_texts = isinstance(value, list) and list(map(type, value)) == [str, str]
+    is_list_of_texts = _is_list(value) and list(map(type, value)) == [str, str]
     return is_list_of_texts and value[0] != value[1]
 
 

@@ -58,7 +58,7 @@ NETWORKS = (
     "fat-tree:2,3",
     "swiss-t1:allocation=1-1-1-1-1-1-1-1",
 )
-# Registry name of a routing -> its name in the router simulator, if the two differ.
+# The name of a routing in the router simulator by its name in the registry, if the two differ.
 _SIMULATORS_NAME = {"dimension-order": "dor"}
 # Largest accepted difference between the load of a link by label intervals and its load by the
 # route. There are finitely many labels, so the intervals are rounded.
@@ -193,7 +193,11 @@ def _too_good(route: SplitRoute) -> str | None:
 
 
 def _violation(make: Callable[[], RoutedDemands]) -> str | None:
-    """Return the first violation that the independent checker reports, or None."""
+    """Return the first violation that the independent checker finds in a routing, or None.
+
+    Args:
+        make: Computes the routing.
+    """
     return next(iter(checked(make()).violations), None)
 
 

@@ -73,10 +73,11 @@ def check(group: str, name: str) -> Verdict:
 
     Args:
         group: The group, such as "testbed.routings".
-        name: Name of the plug-in in the group.
+        name: Name of the plug-in in the group. It may have a parameter (``capillary:3``), or the
+            placeholder with which the plug-in is listed (``capillary:K``).
 
     Raises:
-        InputError: The group or the name is unknown.
+        InputError: The group or the name is unknown, or the plug-in refuses the parameter.
 
     >>> check("testbed.routings", "single").passed
     True
@@ -89,7 +90,10 @@ def check(group: str, name: str) -> Verdict:
     if plugin is None:
         raise InputError(f"{group}: there is no {name!r}; there are {', '.join(registry.names())}")
     if ":" in name and group in ("testbed.routings", "testbed.demand_routings"):
-        plugin = _with_parameter(plugin, name.partition(":")[2])
+        if name in registry.names():
+            plugin = _with_usual_parameter(plugin)
+        else:
+            plugin = plugin(name.partition(":")[2])
     checks = _suite_checks(group.removeprefix("testbed."), name, plugin)
     return Verdict(checks=tuple(checks)).keyed()
 
@@ -125,15 +129,13 @@ def group_of(name: str) -> str:
     return groups[0]
 
 
-def _with_parameter(make: Callable[[str], Any], text: str) -> Any:
-    """Return a routing with a parameter.
+def _with_usual_parameter(make: Callable[[str], Any]) -> Any:
+    """Return a routing with the first usual number that it accepts as its parameter.
 
     Args:
         make: Returns the routing for the text of a parameter.
-        text: The parameter. If the routing refuses it, some usual numbers are tried, because it
-            may be a placeholder, as in ``capillary:K``.
     """
-    for number in (text, "2", "0.05", "1.2"):
+    for number in ("2", "0.05", "1.2"):
         try:
             return make(number)
         except InputError as error:
@@ -252,7 +254,8 @@ def schedule_format_checks(write: ScheduleFormat) -> list[Check]:
     points must be written too, or refused by an InputError.
 
     Args:
-        write: The plug-in, which returns the content of a file and more values for the document.
+        write: The plug-in. It returns the content of a file, and values that a command adds to its
+            JSON document.
     """
     traffic = all_to_all(load_network("crossbar:4"))
     schedule = schedule_by_name(traffic, "liquid")

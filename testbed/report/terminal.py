@@ -184,7 +184,7 @@ def _columns(table: ValueTable, width: int | None) -> list[_Column]:
 
 def _short(text: str, width: int | None) -> str:
     text = printable(text)
-    if width is None or len(text) < MAX_CELL_CHARACTERS:
+    if width is None or len(text) <= MAX_CELL_CHARACTERS:
         return text
     return f"{text[:MAX_CELL_CHARACTERS]} …"
 

@@ -73,7 +73,7 @@ class Router:
         aside: The packet in the avoidance buffer of each input, or None.
         credits: Free slots of the input buffer at the other end of each cable.
         busy_until: When each cable becomes idle (seconds).
-        turn: The input at which each output begins its round-robin search.
+        turn: For each output, the input at which its next round-robin search begins.
         source_queue: Messages of the host that have not entered the router.
         outgoing: Frames to send, with their ports.
         log: Messages that arrived for the host.

@@ -55,7 +55,7 @@ SETTLE_S = 0.03
 SILENT_INTERVALS = 3
 
 # Maximum time from the moment at which nodes move to the last packet under the old split. The
-# verdict of a run allows no more for a change (``campaign_verdict``).
+# verdict of a run allows no more for a change (``judgement.checks.MAX_CHANGE_S``).
 CHANGE_ALLOWED_S = 1.0
 
 

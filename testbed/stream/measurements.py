@@ -82,7 +82,7 @@ class LossReportLog:
 
     Attributes:
         told_s: Time of arrival of each report, shape (reports,).
-        newest_s: Time at which the newest packet was sent about which the sender then had a report,
+        newest_s: When the newest packet was sent that this report or an earlier one contains,
             shape (reports,).
         block: Block of each packet that the sender considered lost, shape (lost,).
         symbol: Its symbol, shape (lost,).

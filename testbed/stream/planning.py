@@ -44,7 +44,9 @@ FOR_GOOD_S = 4.0
 # By default, a stream continues for this time and a playback buffer after the last fault.
 _AFTER_FAULTS_S = 0.4
 
+# The end of the error about faults that are neither a rule nor a file.
 NO_FILE = "give each-link, none, poisson:rate=R,lasts=S or a JSON file"
+# The end of errors about a playback buffer that is too short, after its necessary length.
 _OR_MORE = "s or more (playback_s, --playback-buffer), a higher rate or a smaller M"
 
 # Maximum share of a link's capacity that streams may use.
@@ -53,10 +55,11 @@ _FULL = 0.9
 # Ethernet, IPv4, UDP and stream header of each symbol.
 HEADERS_BYTES = 14 + 20 + 8 + HEADER_BYTES
 
-# Time is computed with this rounding error.
+# Times that differ by less than this rounding error count as equal.
 _ROUNDING_S = 1e-9
 
-# Packets of a fault's steady window: few packets show neither a share of loss nor a recovery.
+# Minimum number of packets in the steady window of a fault, after the reaction of the sender. Fewer
+# packets show neither the share of losses nor the recovery.
 _MIN_STRATIFIED_PACKETS = 200
 _MIN_RANDOM_PACKETS = 400
 

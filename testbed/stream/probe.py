@@ -37,7 +37,7 @@ PROBE_ERROR_RATE = 1e-2
 _LEAD_S = 0.3
 _REST_S = 0.2
 
-# Blocks that start earlier after the failure are not counted.
+# Blocks that start within this time after the failure are not counted.
 _SETTLE_S = 0.02
 
 # Confidence of the intervals of error rates, and half the width of such an interval of a normal
@@ -62,7 +62,7 @@ class ProbeStep:
         predicted_failure: Predicted probability that a block cannot be decoded.
         blocks: Number of blocks.
         failures: Number of blocks that could not be decoded.
-        interval: Where the true error rate is, with a confidence of 99.9 %.
+        interval: Confidence interval (99.9 %) of the error rate, as lower and upper limit.
     """
 
     block_size: int

@@ -34,8 +34,8 @@ from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import check_concurrent
 from testbed.stream.prediction.active_faults import RETURN_LABELS
 
-# Time from the movement of nodes to the first packet under the new split. A controller takes about
-# this time in networks of this size.
+# Time from the movement of nodes to the first packet under the new split. The controller of the
+# emulation takes about this time.
 CHANGE_S = 0.3
 
 # Time between two reports of progress, in virtual time.

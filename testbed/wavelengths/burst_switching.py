@@ -92,8 +92,8 @@ def fewest_rounds(
     A round consists of W frames, one per wavelength. The paths of a frame share no link. With
     conversion, a round is one frame, in which at most W paths share a link. The search (``pack``)
     begins with the lower bound on the number of rounds: the load of the most loaded link over W,
-    rounded up. Frames may be distributed over the rounds at will. Those with the most paths are in
-    the first rounds.
+    rounded up. Any W frames can form a round. The frames with the most paths form the
+    first rounds.
 
     Args:
         paths: The links of each path.
@@ -354,7 +354,7 @@ class BurstCloud:
         paths: The fibres of each pair's lightpath, as indices of links.
         sources: The index of the edge router that sends, for each pair.
         wavelengths: Number of wavelengths of each fibre.
-        switching: What the cross-connects can do.
+        switching: "wixc" if cross-connects can change the wavelength of a lightpath, else "wsxc".
     """
 
     paths: tuple[tuple[int, ...], ...]
@@ -377,7 +377,7 @@ def optical_cloud_of(network: Network, *, wavelengths: int, switching: Switching
     Args:
         network: The network.
         wavelengths: Number of wavelengths of each fibre.
-        switching: What the cross-connects can do.
+        switching: "wixc" if cross-connects can change the wavelength of a lightpath, else "wsxc".
     """
     index_of_end = {end: i for i, end in enumerate(optical_end_points(network))}
     paths = []

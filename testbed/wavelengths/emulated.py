@@ -36,7 +36,8 @@ from testbed.wavelengths.probes import (
 from testbed.wavelengths.rules import FIRST_VLAN, VLAN_PRESENT, client_of, dark_rules, round_rules
 from topologies.text.addresses import packed_mac
 
-# Id of the drop rules as a plan of the controller. The rules of round n are plan n + 2.
+# The controller replaces rules by groups, which it calls plans. The drop rules, which remain
+# installed, have this number; the rules of round n have the number n + 2.
 DARK_PLAN = 1
 # Marks the frames of probes; the index of the round and of the probe follow.
 _MAGIC = b"WDM1"

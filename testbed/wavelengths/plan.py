@@ -89,7 +89,7 @@ class WavelengthPlan(ShortRepr):
         network: The network.
         lightpaths: The lightpaths.
         wavelengths: Number of wavelengths of each fibre.
-        switching: What the cross-connects can do.
+        switching: "wixc" if cross-connects can change the wavelength of a lightpath, else "wsxc".
         method: Name of the method.
         rounds: The lit paths of each round.
         bottleneck_load: Number of lightpaths over the most loaded fibre.
@@ -98,7 +98,7 @@ class WavelengthPlan(ShortRepr):
         frames: Number of frames of the liquid schedule, each of which is a colour of the plan; None
             for plans without such frames.
         pattern: The pairs of end points, as text.
-        seed: Seed of the packets of a run.
+        seed: Seed of the random choices, including the probes of a run.
         baselines: Number of rounds that each greedy method needs, by name.
         solve_s: Computing time of all methods together, in seconds.
     """

@@ -13,8 +13,8 @@ from testbed.openflow.rules import DROP, FlowRule, Match
 from testbed.wavelengths.plan import LitPath, WavelengthPlan
 from topologies import LinkId, Network
 
-# Priorities of rules, from high to low: for lit wavelengths, for other wavelengths of a lit path's
-# sender, and for all other packets.
+# Priorities of rules, from high to low: packets on a lit wavelength; packets that a source sends on
+# another wavelength than its path has; all other packets.
 LIT_PRIORITY = 300
 MISTUNED_PRIORITY = 200
 DARK_PRIORITY = 100

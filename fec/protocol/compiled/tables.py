@@ -19,7 +19,7 @@ OTHER = 1
 DECODABLE = 2
 # Slots for blocks: 8192 may be open, and 4096 more may be opened at once.
 SLOTS = 4 * FARTHEST_AHEAD
-# Places for the symbols of blocks that are open and not complete.
+# Number of places; a place holds the symbols of one block that is open and not complete.
 PLACES = 2 * FARTHEST_AHEAD + 1
 _TIMES = (
     "newest_at_s",
@@ -69,7 +69,8 @@ _FIXED = ("m", "half", "symbol_bytes", "flags", "stream_id", "prepare_at", "mult
 # - ``touched``: the lowest block with a symbol that no report contains yet
 # - ``alarm_s``: when a block could not be repaired, or minus infinity
 # - ``next``, ``count``: the next packet of the batch, and the number of packets
-# - ``noted``, ``logged``, ``restored``: used rows of ``noted``, of ``log`` and for restored symbols
+# - ``noted``, ``logged``, ``restored``: number of used rows of ``noted``, of ``log``, and for
+#   recovered symbols
 # - ``prepare_at``, ``multiply_at``: addresses of ISA-L's functions, or 0
 RECEIVER = np.dtype(
     [(name, "f8") for name in (*_TIMES, *_FIXED_TIMES, "alarm_s")]
@@ -87,21 +88,23 @@ class ReceiverTables(NamedTuple):
     Attributes:
         receiver: One ``RECEIVER``.
         blocks: A ``BLOCK`` in the slot of its number.
-        bits: The symbols of each block that have arrived.
-        symbols: The symbols at each place, in the order of their arrival.
-        bodies: Their bytes, until their block is complete.
-        free: Places that are free; those given back last are at the end.
+        bits: Bitmap of the symbols of each block that have arrived.
+        symbols: Numbers of the symbols at each place, in the order of their arrival.
+        bodies: Bytes of the symbols at each place, until their block is complete.
+        free: The free places; the place that was released last is at the end.
         paths: See ``fec.protocol.path_counts.PathArrivals``.
         schedule: See ``fec.protocol.probation.Schedule``.
-        rows: The packets of a batch, then ``MAX_RECEIVED`` rows for symbols that are restored.
+        rows: The packets of a batch, then ``MOST`` rows for symbols that the code recovers.
         lengths: Bytes of each packet.
         times: When each packet arrived.
         good: Whether the seal of each packet is right.
-        noted: A source packet, where its payload begins and stops in the rows that are used, 1 if
-            it was recovered, and by which packet; or a complete block, -1, its packets, the number
-            recovered, and by which packet.
-        log: Time, block as the packet has it, and symbol of each packet of the stream.
-        coefficients: Room for the matrix of a decoding and for ISA-L's tables.
+        noted: A row for each event, with five numbers. For a delivered source packet: its index,
+            where its payload begins and stops in the used part of ``rows``, 1 if it was recovered,
+            and the packet of the batch that caused the event. For a complete block: its number, -1,
+            the packets that arrived, the source packets that were recovered, and the packet of the
+            batch.
+        log: Time, block number as in the packet, and symbol of each packet of the stream.
+        coefficients: Memory for the decoding matrix and for ISA-L's tables.
         powers: Powers of the generator of the field.
         logarithms: Logarithms in the field.
     """

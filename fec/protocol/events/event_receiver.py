@@ -166,10 +166,10 @@ class FlowOrder:
 
 
 class _AnyPace(Schedule):
-    """The schedule of blocks without a fixed rate; only their maximum rate is known."""
+    """The schedule of a stream without a fixed rate; only the maximum rate of blocks is known."""
 
     def half_arrived(self, block: int, stamp_us: int) -> None:
-        """Learn from a block, but no period."""
+        """Record that half of a block has arrived; a period of blocks does not exist."""
         super().half_arrived(block, stamp_us)
         self._state[PERIOD_US] = -1
 
@@ -310,9 +310,10 @@ class EventReceiver:
 
     @property
     def counters(self) -> Counter[str]:
-        """The counters of ``StreamReceiver``, and unconfirmed_blocks.
+        """The counters of ``StreamReceiver``, and ``unconfirmed_blocks``.
 
-        Of an unconfirmed block, no parity has arrived, and no gap shows that a packet is lost.
+        A block is unconfirmed if it was closed without any parity, and no gap shows a lost packet.
+        It was probably a short block.
         """
         return self._blocks.counters
 

@@ -74,7 +74,7 @@ class EventSender(StreamSender):
     ``offer``, ``flush`` and ``due`` return the packets to send now.
 
     Labels are used in the order of sending. Parity follows the last source packet, so a short block
-    is also a window of consecutive labels. ``parameters.rate_pps`` only paces late parity.
+    also has consecutive labels. ``parameters.rate_pps`` only affects the rate of late parity.
 
     Args:
         parameters: The parameters of the sender.
@@ -130,7 +130,11 @@ class EventSender(StreamSender):
 
     @property
     def counters(self) -> dict[str, int]:
-        """The counters of ``StreamSender``, and whole_blocks and short_blocks."""
+        """The counters of ``StreamSender``, and two numbers of blocks.
+
+        - whole_blocks: blocks of M source packets.
+        - short_blocks: blocks of fewer source packets.
+        """
         return {
             **super().counters,
             "source": self._offered,

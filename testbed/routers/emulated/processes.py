@@ -120,7 +120,15 @@ def _prepare(
     sockets: Sequence[socket.socket],
     reported: tuple[Gauge, Gauge],
 ) -> "_Loop":
-    """Enter the router's namespace, in its process, and return its main loop."""
+    """Enter the router's namespace, in the router's process, and return its main loop.
+
+    Args:
+        namespace: File descriptor of the namespace.
+        plan: The plan.
+        number: Number of the router.
+        sockets: One socket per port.
+        reported: Memory shared with the parent: progress of the router, and the flag that stops it.
+    """
     enter_namespace(namespace)
     return _Loop(plan, number, sockets, reported)
 

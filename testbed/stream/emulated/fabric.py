@@ -488,7 +488,7 @@ def with_port_status(
         times: When the fault happened.
         events: The notifications of all switches.
         wiring: The network's hosts and cables.
-        start: The start of the stream on the monotonic clock.
+        start: The start of the stream on the monotonic clock, in seconds.
 
     Returns:
         The times unchanged if no port of the cable went down during the fault.

@@ -18,7 +18,8 @@ from testbed.stream.measurements import BoolArray, FloatArray
 from testbed.stream.prediction.active_faults import DIAGNOSES
 from topologies import Json
 
-# The first reports of a run may be late on a machine that is still loading code.
+# Time from the beginning of a run in which loss reports may be late, because the machine is still
+# loading code.
 START_UP_S = 0.4
 # An answer is due after two report intervals, this number of blocks, and the time in which this
 # number of packets is lost.
@@ -26,7 +27,7 @@ _ANSWER_BLOCKS = 5
 _ANSWER_LOSSES = 3
 # Log likelihood ratio at which a sender that estimates believes that the loss has changed.
 _SURE_OF_CHANGE = 12
-# The estimate of a random loss from fewer packets may be far off.
+# Number of packets from which a sender estimates a random loss well enough to answer it.
 _ESTIMATE_PACKETS = 250
 
 
@@ -35,7 +36,12 @@ class AnswerTimes(EpochFacts):
 
     @cached_property
     def beliefs(self) -> tuple[Json, ...]:
-        """The beliefs of a diagnosing sender, in order of time."""
+        """The beliefs of the sender, in order of time; empty if it does not diagnose.
+
+        A belief lasts from ``at_s`` to the next one. It says which cables or nodes have failed
+        (``names``), which share of labels is lost, and whether N follows from this diagnosis or
+        from the estimated loss (``speaker``).
+        """
         return tuple(self.run.counters.get(DIAGNOSES, ()))
 
     @cached_property
@@ -70,9 +76,10 @@ class AnswerTimes(EpochFacts):
 
     @cached_property
     def informed_s(self) -> FloatArray:
-        """The end of the last doubt or wrong belief before the due answer, in each epoch.
+        """The time from which the sender was certain of the right loss, in each epoch.
 
-        Until then lost packets may need late parity, even if N is right.
+        This is at the latest the time at which the answer is due. Before, lost packets may need
+        late parity, even if N is right.
         """
 
         def is_right(belief: Json) -> BoolArray:
@@ -83,10 +90,10 @@ class AnswerTimes(EpochFacts):
 
     @cached_property
     def _certain_s(self) -> FloatArray:
-        """The end of the last belief that requires another N than the epoch, in each epoch.
+        """The time from which the diagnosis required the N of the epoch, in each epoch.
 
-        Times with an estimate, or without any belief, count as such a belief. A block before this
-        time that happens to have the right N is no answer.
+        Before, the sender had a diagnosis that requires another N, only an estimate, or neither. A
+        block before this time that happens to have the right N is no answer.
         """
 
         def is_right(belief: Json) -> BoolArray:
@@ -96,10 +103,10 @@ class AnswerTimes(EpochFacts):
         return self._last_wrong_belief_s(is_right)
 
     def _last_wrong_belief_s(self, is_right: Callable[[Json], BoolArray]) -> FloatArray:
-        """Return when the last wrong belief before the due answer ended, in each epoch.
+        """Return when the last wrong belief of each epoch ended, shape (epochs,).
 
-        If there was none, or if the sender cannot know what is lost, this is the beginning of the
-        epoch.
+        This is at the latest the time at which the answer is due. It is the beginning of the epoch
+        if no belief was wrong, or if the sender cannot know what is lost.
 
         Args:
             is_right: A function from a belief to a mask of the epochs for which it is right.
@@ -128,7 +135,10 @@ class AnswerTimes(EpochFacts):
 
     @cached_property
     def _rise_s(self) -> FloatArray:
-        """The longest time from the beginning of each epoch to its answer."""
+        """The time from the beginning of each epoch in which a sender must raise N, if necessary.
+
+        A sender that must lower N has more time; see ``_recovered_s``.
+        """
         stream = self.plan.stream
         lost_pps = stream.rate_pps * self.losses
         losses_s = np.zeros(len(lost_pps))
@@ -141,7 +151,7 @@ class AnswerTimes(EpochFacts):
 
     @cached_property
     def _distinguishing_s(self) -> FloatArray:
-        """The time that a sender which estimates takes to notice the change of the loss.
+        """The time in which a sender that estimates notices that the loss of an epoch is new.
 
         Each packet adds the divergence of Kullback and Leibler to the log likelihood ratio.
         """
@@ -155,10 +165,10 @@ class AnswerTimes(EpochFacts):
 
     @cached_property
     def _recovered_s(self) -> FloatArray:
-        """The time at which the sender has recovered from epochs that required a larger N.
+        """The time until which the sender may keep the larger N of an earlier epoch; 0 if none.
 
-        Until then a sender keeps the larger N. If it estimated the loss, or no N was sufficient,
-        this may be any N.
+        If the sender estimated the loss of the earlier epoch, or if no N was sufficient there, that
+        larger N may be any N.
         """
         highs = self.highest_sizes
         peaks = np.where(self.estimated, self.theory.policy.largest, highs)

@@ -16,13 +16,13 @@ from topologies import Json
 
 @dataclass(frozen=True, kw_only=True)
 class DiagnosisAccuracy:
-    """The share of failures that a diagnosing sender knew.
+    """Number of failures that a sender diagnosed, and number of right diagnoses.
 
     Attributes:
-        spoke: Share of the time in which the diagnosis decided, not the estimator.
-        certain: How many sets of cables the sender was certain of.
-        right: How many of them had failed.
-        unsure: How often it named several sets.
+        spoke: Share of the run in which N followed from the diagnosis, not from the estimated loss.
+        certain: Number of diagnoses in which the sender was certain which cables had failed.
+        right: Number of certain diagnoses that were right.
+        unsure: Number of diagnoses in which several sets of cables were possible.
     """
 
     spoke: float
@@ -41,9 +41,9 @@ def diagnosis_accuracy(
     """Return how accurate the beliefs were.
 
     Args:
-        beliefs: All beliefs of a run, in order.
-        mistaken: How many of the certain ones were wrong.
-        duration_s: How long the run lasted.
+        beliefs: All beliefs of a run, in order (``AnswerTimes.beliefs``).
+        mistaken: Number of beliefs that were certain but wrong.
+        duration_s: Duration of the run, in seconds.
     """
     spoke_s = 0.0
     for belief, after in pairwise([*beliefs, {"at_s": duration_s}]):
@@ -66,24 +66,29 @@ def mistaken_beliefs(
     epochs: Sequence[Epoch],
     beliefs: Sequence[Json],
 ) -> Iterator[float]:
-    """Yield when the sender began to be certain of a loss that did not exist.
+    """Yield the beginning (in seconds) of each belief that was certain but wrong.
 
-    There are two such cases. The failure of the named cables loses another number of labels than
-    the belief states. Or packets with these labels arrived, and the sender was still certain when
-    it must have received the reports about them. The last packets of the stream are left out,
-    because no report contains them. While nodes move, several splits may lose the stated number of
-    labels; the belief is wrong if packets contradict it under all of them.
+    A belief is wrong in two cases:
+
+    - The failure of the named cables loses another number of labels than the belief states.
+    - Packets with labels that the belief calls lost arrived, and the sender kept the belief after
+      the reports about them. The last packets of the stream are left out, because no report
+      contains them.
+
+    While nodes move, several splits may lose the stated number of labels. Then the belief is wrong
+    if packets contradict it under all of these splits.
 
     Args:
-        theory: What follows from the plan.
+        theory: The predictions for the plan.
         sent: All packets sent.
-        arrived: Which of them arrived, of those whose fate was certain, shape (packets,).
+        arrived: A mask of the packets that arrived, as the plan determines with certainty, shape
+            (packets,).
         epochs: All epochs of the run, in order.
         beliefs: All beliefs of the sender, in order.
     """
     plan = theory.plan
     pairs = pairwise([*beliefs, {"at_s": plan.duration_s}])
-    certain = [(held, after) for held, after in pairs if held["names"] and held["certain"]]
+    certain = [(belief, after) for belief, after in pairs if belief["names"] and belief["certain"]]
     if not certain:
         return
     tables = [candidate_table(split) for split in plan.splits]
@@ -100,12 +105,12 @@ def mistaken_beliefs(
         if unheard:
             continue
         known_s = after["at_s"] - theory.allowed_reaction_s
-        telling = arrived & (sent.time_s >= belief["at_s"]) & (sent.time_s < known_s)
-        telling &= sent.time_s < newest_s - theory.tail_s
+        contradicting = arrived & (sent.time_s >= belief["at_s"]) & (sent.time_s < known_s)
+        contradicting &= sent.time_s < newest_s - theory.tail_s
         share = belief["lost_fraction"]
         for begin_s, end_s in _interruptions(epochs, share, theory.allowed_reaction_s):
-            telling &= (sent.time_s < begin_s) | (sent.time_s >= end_s)
-        arrived_labels = np.unique(sent.label[telling]).tolist()
+            contradicting &= (sent.time_s < begin_s) | (sent.time_s >= end_s)
+        arrived_labels = np.unique(sent.label[contradicting]).tolist()
         if all(_loses_one_of(arrived_labels, *candidate) for candidate in candidates):
             yield belief["at_s"]
 
@@ -117,10 +122,16 @@ def _loses_one_of(labels: Sequence[int], table: CandidateTable, lost_labels: int
 def _interruptions(
     epochs: Sequence[Epoch], share: float, allowed_s: float
 ) -> list[tuple[float, float]]:
-    """Return interruptions of a share of losses that are shorter than the allowed reaction.
+    """Return short times (begin, end) between two epochs that both lose this share of labels.
 
-    Packets that arrive in them do not contradict a belief, because the labels are lost again when
-    the report about these packets arrives.
+    These times are no longer than the allowed reaction. Packets that arrive in them do not
+    contradict a belief, because the labels are lost again when the report about these packets
+    arrives.
+
+    Args:
+        epochs: All epochs of the run, in order.
+        share: The share of labels that the belief calls lost.
+        allowed_s: The time that the sender may take to react, in seconds.
     """
     right = [epoch for epoch in epochs if abs(epoch.loss - share) < 1 / LABELS]
     gaps = [(before.stop_s, after.start_s) for before, after in pairwise(right)]
@@ -130,9 +141,9 @@ def _interruptions(
 def _candidates(
     tables: Sequence[CandidateTable], belief: Json
 ) -> Iterator[tuple[CandidateTable, int]]:
-    """Yield the tables whose named candidates lose the number of labels that the belief says.
+    """Yield each table in which the named cables lose as many labels as the belief states.
 
-    Each comes with the lost labels as a bit set.
+    With each table comes a bit set of the labels that these cables lose.
     """
     for table in tables:
         labels = _lost_together(table, belief["names"])

@@ -34,12 +34,15 @@ class EpochFacts:
 
     @cached_property
     def epochs(self) -> tuple[Epoch, ...]:
-        """The epochs between the changes as they were carried out."""
+        """The epochs by the times at which faults and changes of routes were carried out."""
         return epochs(self.plan, self.run.faults, self.run.changes)
 
     @cached_property
     def joined_epochs(self) -> tuple[Epoch, ...]:
-        """An epoch for the packets that are in transit from each epoch to a later one."""
+        """Additional epochs for packets that are in transit from one epoch to a later one.
+
+        Such a packet may meet the broken links of both; see ``active_faults.joined_epochs``.
+        """
         return joined_epochs(self.plan, self.epochs, self.theory.longest_path_s)
 
     @cached_property

@@ -26,13 +26,13 @@ EARLY_S = 0.01
 
 @dataclass(frozen=True)
 class LossShare:
-    """Losses over the packets whose fate was certain, as fractions; None if there are none.
+    """Losses over the packets whose fate was certain, as fractions; None if no fate was certain.
 
     Attributes:
-        certain: The number of these packets.
+        certain: The number of packets whose fate was certain.
         predicted_loss: The fraction that theory says is lost.
         measured_loss: The fraction that was lost.
-        tolerance: How far the two may differ.
+        tolerance: The largest accepted difference of the two fractions.
     """
 
     certain: int
@@ -92,7 +92,7 @@ def bounds_over(
     course: Sequence[Epoch],
     splits: Sequence[LabelSplit],
     run: StreamMeasurements,
-    there_s: FloatArray,
+    latest_arrival_s: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
     """Return the smallest and the largest probability of loss of each packet, shape (packets,).
 
@@ -100,15 +100,15 @@ def bounds_over(
         course: All epochs, in order.
         splits: The label splits of the plan.
         run: The measurements.
-        there_s: The latest possible time of arrival of each packet.
+        latest_arrival_s: The latest possible time of arrival of each packet.
     """
     sent = run.sent
-    apart_s = run.clocks.fault_to_sender_s
-    begins_s = np.array([epoch.start_s for epoch in course]) - apart_s
-    ends_s = np.array([epoch.stop_s for epoch in course]) + EARLY_S + apart_s
+    clock_error_s = run.clocks.fault_to_sender_s
+    begins_s = np.array([epoch.start_s for epoch in course]) - clock_error_s
+    ends_s = np.array([epoch.stop_s for epoch in course]) + EARLY_S + clock_error_s
     first = np.searchsorted(ends_s, sent.time_s, side="right")
     first = np.minimum(first, len(course) - 1)
-    last = np.maximum(first, np.searchsorted(begins_s, there_s, side="right") - 1)
+    last = np.maximum(first, np.searchsorted(begins_s, latest_arrival_s, side="right") - 1)
     lowest = np.zeros(len(first))
     highest = np.zeros(len(first))
     for packets in _groups(first, last):
@@ -147,13 +147,13 @@ def _bounds_of(
 
 
 def split_paths(split: LabelSplit, labels: IntArray) -> IntArray:
-    """Return the number of the split's path that each label takes."""
+    """Return the index in ``split.paths`` of the path that each label takes."""
     starts = np.array([path.start for path in split.paths])
     return np.asarray(np.searchsorted(starts, labels, side="right") - 1, dtype=np.int64)
 
 
 def _groups(first: IntArray, last: IntArray) -> Iterator[IntArray]:
-    """Yield the indices of packets that have the same pair of values, group by group."""
+    """Yield groups of packets with the same first and the same last epoch, as arrays of indices."""
     if not len(first):
         return
     order = np.lexsort((last, first))

@@ -28,8 +28,8 @@ from testbed.stream.prediction.path_delays import REACTION_S, path_spread_s
 
 # Share of the playback buffer by which sender, switches and receiver may each be late.
 MAX_LAG = 0.25
-# The longest transit time is taken over the packets sent within a second, because a busy machine
-# delays some of them.
+# A busy machine delays some packets, so the longest transit time is taken over all packets sent
+# within a second of each packet: over bins of this length, and this number of bins on each side.
 _BIN_S = 0.25
 _BINS_AROUND = 4
 
@@ -58,13 +58,13 @@ class RunFacts(AnswerTimes):
         return np.asarray(widest[bins], dtype=np.float64)
 
     @cached_property
-    def there_s(self) -> FloatArray:
-        """The latest time at which each packet arrived, if it did."""
+    def latest_arrival_s(self) -> FloatArray:
+        """The latest time at which each packet can have arrived."""
         return self.run.sent.time_s + self.longest_transit_s
 
     @cached_property
-    def earliest_there_s(self) -> FloatArray:
-        """The earliest time at which each packet may have arrived."""
+    def earliest_arrival_s(self) -> FloatArray:
+        """The earliest time at which each packet can have arrived."""
         shortest_path_s = self.theory.longest_path_s - path_spread_s(self.plan)
         return self.run.sent.time_s + shortest_path_s
 
@@ -80,8 +80,8 @@ class RunFacts(AnswerTimes):
             commanded.append(FaultTimes(fault=fault, start_s=fault.start_s, stop_s=fault.stop_s))
         planned = epochs(self.plan, commanded, self.run.changes)
         splits = self.plan.splits
-        low_noted, high_noted = bounds_over(self.epochs, splits, self.run, self.there_s)
-        low_planned, high_planned = bounds_over(planned, splits, self.run, self.there_s)
+        low_noted, high_noted = bounds_over(self.epochs, splits, self.run, self.latest_arrival_s)
+        low_planned, high_planned = bounds_over(planned, splits, self.run, self.latest_arrival_s)
         lowest = np.minimum(low_noted, low_planned)
         highest = np.maximum(high_noted, high_planned)
         lowest[self._changing] = 0.0
@@ -92,29 +92,29 @@ class RunFacts(AnswerTimes):
     def _changing(self) -> BoolArray:
         """A mask of the packets in transit while routes changed, each of which may be lost."""
         sent_s = self.run.sent.time_s
-        apart_s = self.run.clocks.fault_to_sender_s
+        clock_error_s = self.run.clocks.fault_to_sender_s
         changing = np.zeros(len(sent_s), dtype=np.bool_)
         for change in self.run.changes:
             links = (change.began_s, change.links_s)
             rules = (change.switch_start_s, change.switch_stop_s)
             for begin_s, end_s in (links, rules):
-                met = self.there_s >= begin_s - apart_s
-                changing |= met & (sent_s <= end_s + EARLY_S + apart_s)
+                met = self.latest_arrival_s >= begin_s - clock_error_s
+                changing |= met & (sent_s <= end_s + EARLY_S + clock_error_s)
         return changing
 
     def surely_met(self, times: FaultTimes) -> BoolArray:
-        """Return a mask of packets that certainly met the fault, with their complete block.
+        """Return a mask of the packets in blocks of which every packet was in transit in the fault.
 
-        These are the first N packets of each block that was sent while the fault was active and
-        arrived before its end. Their labels are consecutive in the plan's order.
+        Only the first N packets of a block count, which have consecutive labels in the plan's
+        order. All of them were sent after the fault began, and arrived before it ended.
         """
         sent_s = self.run.sent.time_s
-        apart_s = self.run.clocks.fault_to_sender_s
-        begin_s = max(times.start_s, min(times.fault.start_s, times.stop_s)) + apart_s
-        end_s = min(times.stop_s, times.fault.stop_s) - apart_s - EARLY_S
+        clock_error_s = self.run.clocks.fault_to_sender_s
+        begin_s = max(times.start_s, min(times.fault.start_s, times.stop_s)) + clock_error_s
+        end_s = min(times.stop_s, times.fault.stop_s) - clock_error_s - EARLY_S
         block = self.run.block_index
         first = self.run.sent.symbol < self.run.initial_block_size[block]
-        outside = first & ((sent_s < begin_s) | (self.there_s >= end_s))
+        outside = first & ((sent_s < begin_s) | (self.latest_arrival_s >= end_s))
         blocks = len(self.run.blocks.block)
         split = np.bincount(block, weights=outside, minlength=blocks) > 0
         return np.asarray(first & ~split[block])
@@ -147,7 +147,10 @@ class RunFacts(AnswerTimes):
 
     @cached_property
     def between_epochs(self) -> BoolArray:
-        """A mask of the blocks that meet the links of two epochs, which together no N answers."""
+        """A mask of blocks that no N repairs, because they meet the broken links of two epochs.
+
+        Their packets were in transit when one epoch ended and the next began.
+        """
         started_s = self.run.blocks.started_s
         sent_s = started_s + 2 * self.plan.stream.block_s
         between = np.zeros(len(started_s), dtype=np.bool_)
@@ -170,9 +173,10 @@ class RunFacts(AnswerTimes):
 
     @cached_property
     def spurious(self) -> BoolArray:
-        """A mask of blocks that were affected because delayed packets counted as lost.
+        """A mask of blocks on which a sender decided that took delayed packets for lost.
 
-        See ``timing_errors``.
+        See ``spurious_losses`` and ``timing_errors``. The mask is empty if packets are delayed on
+        purpose.
         """
         if not self.only_switches_delay or not len(self.run.news.lost_s):
             return np.zeros(len(self.run.blocks.block), dtype=np.bool_)
@@ -180,25 +184,26 @@ class RunFacts(AnswerTimes):
 
     @cached_property
     def settled(self) -> BoolArray:
-        """A mask of the blocks that began after the answer to their epoch and ended before it did.
+        """A mask of the blocks that began after the answer to an epoch, and arrived before its end.
 
-        A block ends when all its packets have arrived.
+        A block has arrived when all its packets have. Epochs that no N answers have no such blocks.
         """
         epoch = self.epoch_of_block
         started_s = self.run.blocks.started_s
         transit_s = self.longest_transit_s[self.run.first_of_block]
-        there_s = started_s + 2 * self.plan.stream.block_s + transit_s
+        arrived_s = started_s + 2 * self.plan.stream.block_s + transit_s
         within_reach = ~np.isnan(self.sizes)[epoch]
         reports_arrive = started_s >= START_UP_S + self.theory.round_trip_s
         at_rest = (self.losses == 0)[epoch]
-        settled = (started_s >= self.settled_s[epoch]) & (there_s < self.stops_s[epoch])
+        settled = (started_s >= self.settled_s[epoch]) & (arrived_s < self.stops_s[epoch])
         return np.asarray(settled & within_reach & (reports_arrive | ~at_rest))
 
     @cached_property
     def unpredicted(self) -> BoolArray:
-        """A mask of the blocks whose N the diagnosis decided although losses were random.
+        """A mask of the blocks whose N followed from a diagnosis although losses were random.
 
-        It may blame random losses on a link. Nothing predicts on which one, and for how long.
+        The diagnosis may explain random losses by the failure of some link. It cannot be predicted
+        of which link, and for how long.
         """
         if not self.theory.diagnosing or not self.beliefs:
             return np.zeros(len(self.epoch_of_block), dtype=np.bool_)
@@ -234,7 +239,7 @@ class RunFacts(AnswerTimes):
 
     @cached_property
     def playback_quarter_s(self) -> float:
-        """Time by which sender, switches, receiver and clocks may each be off."""
+        """Largest accepted lateness of sender, switches, receiver and clocks, each, in seconds."""
         return MAX_LAG * self.plan.stream.playback_s
 
     @cached_property
@@ -254,7 +259,11 @@ class RunFacts(AnswerTimes):
 
     @cached_property
     def oldest_report_s(self) -> float:
-        """Largest age of the newest packet in a loss report when it arrived, beyond propagation."""
+        """Largest age of a loss report, in seconds.
+
+        The age is the time from the sending of the newest packet in the report until the sender got
+        the report, minus propagation.
+        """
         ages_s = self.run.news.told_s - self.run.news.newest_s
         oldest_s = float(ages_s[np.isfinite(ages_s)].max(initial=0.0))
         return oldest_s - 2 * self.theory.longest_path_s

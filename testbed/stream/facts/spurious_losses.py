@@ -1,4 +1,7 @@
-"""Blocks that a sender began, or sent late parity for, because it took delayed packets for lost."""
+"""Blocks that a sender chose wrongly, because it took delayed packets for lost.
+
+The sender began such a block with a wrong N, or sent late parity for it.
+"""
 
 import numpy as np
 
@@ -11,12 +14,15 @@ from testbed.stream.options import StreamParameters
 
 
 def spurious_loss_intervals(run: StreamMeasurements, stream: StreamParameters) -> FloatArray:
-    """Return when the sender treated packets as lost that arrived after all, shape (spans, 2).
+    """Return the times in which the sender treated packets as lost that arrived later.
 
-    Each span ends with the report after the one that corrects the error, because with that report
-    the sender diagnoses the labels again. If no report corrected a loss, its span lasts for the
-    time of the playback buffer. Spans are in the order of their beginnings, and their ends do not
-    decrease.
+    A span ends with the second report after the arrival: the first corrects the loss, and after the
+    second the sender has diagnosed the labels again. If no report corrects the loss, the span lasts
+    for the time of the playback buffer.
+
+    Returns:
+        Begin and end of each span in seconds, shape (spans, 2). Spans are sorted by their begin,
+        and their ends do not decrease.
     """
     news = run.news
     arrived = np.isin(news.block * 256 + news.symbol, run.received.key)
@@ -33,8 +39,8 @@ def spurious_loss_intervals(run: StreamMeasurements, stream: StreamParameters) -
 def spurious_loss_blocks(run: StreamMeasurements, stream: StreamParameters) -> BoolArray:
     """Return which blocks a misinformed sender began or sent late parity for, shape (blocks,).
 
-    Late parity counts until a playback time after the end of a span, because it is sent for that
-    long after the decision.
+    Late parity counts until one playback time after the end of a span, because late parity is sent
+    for up to that time after the sender decides on it.
     """
     spans = spurious_loss_intervals(run, stream)
     block = run.block_index

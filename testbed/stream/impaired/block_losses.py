@@ -18,6 +18,7 @@ from testbed.stream.impaired.traversals import LinkTraversal
 from testbed.stream.measurements import BoolArray, FloatArray, IntArray
 from topologies.impairments import GilbertElliott
 
+# Says in a check what the rival value is.
 INDEPENDENT = "as many losses, but independent ones"
 # With fewer blocks there is no check.
 _MIN_BLOCKS = 50
@@ -36,12 +37,12 @@ class _Crossing(NamedTuple):
 
 
 def block_checks(facts: RunFacts, crossings: Sequence[LinkTraversal]) -> list[Check]:
-    """Return the check of the share of blocks that their first N packets do not decode.
+    """Return the check of the share of blocks that cannot be decoded from their first N packets.
 
-    Such a block received fewer than M of them. The share is predicted by Elliott's recursion over
-    the chain. Its rival is the share for independent losses of the same mean. The list is empty if
-    too few blocks crossed the links to distinguish the two; this does not depend on what was
-    measured.
+    Fewer than M of these packets arrived. The share is predicted by Elliott's recursion over the
+    Markov chain of the losses. The check must distinguish it from its rival: the share if as many
+    losses were independent. The list has one check, or none if too few blocks crossed the links to
+    distinguish the two. Whether there is a check does not depend on the measurement.
     """
     bursty = [crossing for crossing in crossings if _chain_of(crossing) is not None]
     losing = sum(mean_of(crossing.span.impairments) > 0 for crossing in crossings)

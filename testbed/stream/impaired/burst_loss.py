@@ -13,8 +13,9 @@ import numpy as np
 from testbed.stream.measurements import FloatArray
 from topologies.impairments import GilbertElliott, Impairment, Impairments
 
-# Two packets further apart than this are lost independently.
+# The losses of two packets that are further apart than this number of packets count as independent.
 _MAX_LAG = 2000
+# Sums over the distance of two packets end at the first covariance below this.
 _NEGLIGIBLE = 1e-12
 
 
@@ -37,7 +38,7 @@ def survival_covariance(impairments: Impairments, lag: int) -> float:
 def follows_a_loss(impairments: Impairments) -> float:
     """Return the probability that the packet after a lost one is lost as well.
 
-    If losses are independent, this is their mean.
+    If losses are independent, this is the mean share of packets lost.
     """
     lost = mean_of(impairments)
     return (survival_covariance(impairments, 1) + lost**2) / lost
@@ -52,7 +53,12 @@ def mean_of(impairments: Impairments) -> float:
 
 
 def share_error(impairments: Impairments, packets: int) -> float:
-    """Return the standard deviation of the share that is lost of a number of packets in a row."""
+    """Return the standard deviation of the share of lost packets among consecutive packets.
+
+    Args:
+        impairments: The impairments of the link.
+        packets: Number of consecutive packets.
+    """
     lost = mean_of(impairments)
     total = lost * (1 - lost)
     for lag in range(1, min(packets, _MAX_LAG)):

@@ -45,8 +45,8 @@ from topologies.impairments import (
     to_text,
 )
 
-# Largest addition of real switches and of the relay to the mean extra delay. The simulator adds
-# nothing.
+# What the fabric itself may add to the mean extra delay: real switches and the relay, or the
+# simulator, where it is only a rounding error.
 GRAIN_S = 0.004
 _SIMULATOR_GRAIN_S = 1e-6
 
@@ -54,7 +54,7 @@ _SIMULATOR_GRAIN_S = 1e-6
 def impairment_checks(facts: RunFacts) -> list[Check]:
     """Return the checks of all impaired links that the stream crossed.
 
-    A link of which nothing can be predicted has one check, which cannot tell.
+    A link of which nothing can be predicted has one check, which says that the run cannot tell.
     """
     crossings = link_traversals(facts)
     checks: list[Check] = []
@@ -81,7 +81,10 @@ def unrest_s(facts: RunFacts) -> float:
 
 
 def span_label(plan: StreamPlan, span: ImpairedSpan) -> str:
-    """Return the name of the impaired link in checks; a fault gives its link the fault's name."""
+    """Return the link and its impairments, as checks name them.
+
+    If a fault impairs both directions of a link, both have the name of the fault's direction.
+    """
     link = plan.network.links[span.link].id
     if span.fault is not None:
         link = plan.faults[span.fault].link
@@ -91,7 +94,8 @@ def span_label(plan: StreamPlan, span: ImpairedSpan) -> str:
 def _identified(plan: StreamPlan, span: ImpairedSpan, check: Check) -> Check:
     """Return the check with the fault or the link that it is about.
 
-    The other direction of a fault's link has a key of its own.
+    If a fault impairs both directions of a link, the checks of the reverse one have keys that end
+    in ``-back``.
     """
     link = plan.network.links[span.link].id
     if span.fault is None:

@@ -29,7 +29,7 @@ class DelaySpread:
         mean_error_s: The standard deviation of this mean over runs.
         overtaken: The share of packets that is overtaken.
         overtaken_error: The standard deviation of this share over runs.
-        shortest_s: The smallest range of extra delays of any impairment.
+        shortest_s: Width of the range of extra delays, of the impairment with the smallest one.
     """
 
     mean_s: float
@@ -39,10 +39,10 @@ class DelaySpread:
     shortest_s: float
 
     def overtaken_slack(self, grain_s: float) -> float:
-        """Return by how much the fabric itself may change the share that is overtaken.
+        """Return by how much delays of the fabric itself may change the share overtaken.
 
         Args:
-            grain_s: What the fabric may add to a wait.
+            grain_s: Extra delay that the fabric may add, in seconds.
         """
         if grain_s <= _NO_GRAIN_S:
             return 0.0

@@ -25,8 +25,9 @@ class PacketInTransit(NamedTuple):
 
     Attributes:
         links: The links of its path, by index.
-        place: The position in ``links`` of the link that it has reached.
-        frame_bytes: Its size.
+        place: The position in ``links`` of the link that it has reached; the number of links at the
+            end of the path.
+        frame_bytes: The size of its Ethernet frame.
     """
 
     links: tuple[int, ...]
@@ -40,7 +41,7 @@ class PacketInTransit(NamedTuple):
 
 
 class _ActiveImpairment(NamedTuple):
-    """An impairment of a link, and its time."""
+    """The impairments of a link, and the time interval in which they are active."""
 
     start_s: float
     stop_s: float
@@ -48,7 +49,7 @@ class _ActiveImpairment(NamedTuple):
 
 
 class Break(NamedTuple):
-    """A time in which a link loses packets with the probability ``loss``."""
+    """A time interval in which a link loses packets with the probability ``loss``."""
 
     start_s: float
     stop_s: float
@@ -159,7 +160,7 @@ class ImpairedPaths:
 
 
 def _through(met: Sequence[_ActiveImpairment], at_s: float, frame_bytes: int) -> list[float]:
-    """Return when the copies of a packet leave the impairments of a link."""
+    """Return when each copy of a packet leaves the impairments of a link; empty if it is lost."""
     times_s = [at_s]
     for impairment in met:
         leaving_s = []

@@ -1,7 +1,8 @@
 """Limits of the difference between measured and predicted losses of an impaired link.
 
-A tolerance is the random deviation for the number of packets that crossed the link. From it follows
-how many packets have to cross a link so that its losses can be distinguished from their rival.
+A tolerance is a multiple of the standard deviation for the number of packets that crossed the link.
+From it follows how many packets must cross a link before the checks can distinguish its losses from
+their rivals: no losses, and as many independent losses.
 """
 
 import math
@@ -24,6 +25,7 @@ SIGMAS = 4.0
 MIN_PACKETS = 200
 # No run has more packets.
 _MAX_PACKETS = 1e7
+# The search for the necessary number of packets multiplies the number by this factor in each step.
 _STEP = 1.25
 
 

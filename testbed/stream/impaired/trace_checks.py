@@ -1,4 +1,7 @@
-"""Checks of a link whose rate follows a trace: its bytes per time window, and its longest gap."""
+"""Checks of a link whose rate follows a trace: its bytes per time window, and its longest gap.
+
+A trace lists opportunities: the times at which the link can send one packet of full length.
+"""
 
 import numpy as np
 
@@ -13,6 +16,7 @@ from testbed.stream.measurements import (
 from testbed.stream.planning import HEADERS_BYTES
 from topologies.impairments import OPPORTUNITY_BYTES, RateTrace
 
+# Lengths of the time windows; the check uses the first one that can distinguish the trace.
 WINDOWS_S = (0.1, 0.3, 1.0)
 # Error of the recorded arrival times on real switches. The bytes in a window are compared with the
 # capacity in a longer window: longer by this error, by the largest lateness of the relay, and by
@@ -77,13 +81,13 @@ def latest_s(run: StreamMeasurements, label: str) -> float:
 
 
 def _arrivals_s(run: StreamMeasurements, crossing: LinkTraversal) -> FloatArray:
-    """Return when the packets arrived that crossed the link, in order."""
+    """Return the sorted times of arrival (in seconds) of the packets that crossed the link."""
     crossed = np.isin(run.received.key, run.sent.key[crossing.packets])
     return np.sort(run.received.time_s[crossed])
 
 
 def most_in_window(times_s: FloatArray, window_s: float) -> int:
-    """Return the largest number of the times, which are sorted, that lie within one window."""
+    """Return how many of the times lie within one window at most; the times are sorted."""
     ends = np.searchsorted(times_s, times_s + window_s, side="right")
     return int((ends - np.arange(len(times_s))).max(initial=0))
 

@@ -19,7 +19,8 @@ from testbed.stream.prediction.active_faults import (
     faulty_links,
 )
 
-# Packets that were in transit at the beginning or the end of an impairment are not counted.
+# Packets sent within this time of the beginning or the end of an impairment or a fault may have met
+# it or not, and are not counted.
 GUARD_S = 0.05
 
 
@@ -30,8 +31,8 @@ class LinkTraversal:
     Attributes:
         span: The link, its impairments and their time.
         packets: The indices of the packets in the sender's log, in order.
-        alone: A mask of those that crossed no other impaired or faulty link.
-        base_s: How long each would be in transit without the impairment.
+        alone: A mask of the packets that crossed no other impaired or faulty link.
+        base_s: The transit time of each packet without the impairment, shape (packets,).
         unrest_s: Spread of the transit times of packets that met no impairment: their 99th
             percentile and their maximum, each minus the median; 0 if there are no such packets.
     """
@@ -107,7 +108,7 @@ def _times_of(facts: RunFacts, span: ImpairedSpan) -> tuple[float, float]:
 
 
 def _last_complete_s(facts: RunFacts) -> float:
-    """Return the time after which a packet that is sent may be in transit when the run ends."""
+    """Return the time until which a packet must be sent to arrive, or be lost, before the end."""
     plan = facts.plan
     wait_s: dict[int, float] = {}
     for span in facts.theory.impaired_spans:

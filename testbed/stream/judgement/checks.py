@@ -14,9 +14,11 @@ from testbed.stream.judgement.packet_totals import residual_check
 # Share of packets of certain fate that may have another fate, because the clocks of switches,
 # sender and faults agree only to the duration of a few packets.
 MAX_WRONG = 1e-3
+# Longest accepted change of routes while nodes move.
 MAX_CHANGE_S = 1.0
+# Says in a check why it has no rival.
 _COUNTED = "none: each is counted"
-# Shares are rounded to this on switches.
+# Switches round the share of a path to a multiple of this.
 _LABEL_SHARE = 1 / 65536
 
 
@@ -89,7 +91,10 @@ def chance_failures(facts: RunFacts, blocks: int) -> int:
 
 
 def loss(facts: RunFacts, fault: FaultResult) -> Check:
-    """Return the check of the loss of one fault of a run."""
+    """Return the check of the loss of one fault of a run.
+
+    The run cannot tell if the fault loses all packets, and nothing arrived outside faults either.
+    """
     check = fault_loss(fault)
     if fault.predicted_loss < 1:
         return check
@@ -99,7 +104,7 @@ def loss(facts: RunFacts, fault: FaultResult) -> Check:
 
 
 def fault_loss(fault: FaultResult) -> Check:
-    """Return the check of the loss of a fault, without regard to the rest of the run."""
+    """Return the check of the loss of a fault, which uses the figures of this fault alone."""
     low, high = fault.interval
     inside = low - _LABEL_SHARE <= fault.predicted_loss <= high + _LABEL_SHARE
     return Check(
@@ -117,7 +122,12 @@ def fault_loss(fault: FaultResult) -> Check:
 
 
 def fault_block_size(fault: FaultResult, base: int) -> Check:
-    """Return the check of N in a fault; ``base`` is N outside faults."""
+    """Return the check of the block size N in a fault.
+
+    Args:
+        fault: The figures of the fault.
+        base: N outside faults, which is the rival: a sender that never raises N.
+    """
     low, high = fault.block_size_range
     measured = fault.measured_block_size
     detail = f"the sender's policy gives {low} to {high} for losses it cannot tell apart"
@@ -255,9 +265,10 @@ def _redundancy(facts: Analysis) -> Check:
 
 
 def _late_parity(facts: Analysis) -> Check:
-    """Return the check of late parity after the sender's answers.
+    """Return the check that no late parity is sent after the sender's answers.
 
     Blocks that are undecodable by chance although N is right get late parity up to the largest N.
+    The tolerance includes these packets.
     """
     result = facts.epochs_result
     packets = result.settled_packets
@@ -271,7 +282,7 @@ def _late_parity(facts: Analysis) -> Check:
 
 
 def residual_checks(facts: RunFacts) -> Iterator[Check]:
-    """Yield the check of a stream without parity, if it is one."""
+    """Yield the check of the losses of a stream without parity; nothing if it has parity."""
     check = residual_check(facts)
     if check is not None:
         yield check
@@ -284,7 +295,10 @@ def _labels(facts: RunFacts) -> Check:
 
 
 def _paths(facts: Analysis) -> Check:
-    """Return the check of all paths' losses; paths without packets of certain fate are left out."""
+    """Return the check that no path has another loss than predicted.
+
+    Paths without packets of certain fate are left out.
+    """
     compared = [path for path in facts.paths if path.certain]
     wrong = [path for path in compared if not path.agrees]
     claim = Claim("paths whose loss is not the predicted one", "path-losses")
@@ -302,7 +316,7 @@ def content(facts: RunFacts) -> Check:
 
 
 def _within(claim: Claim, predicted: float, measured: float, tolerance: float) -> Check:
-    """Return the check that the two figures differ by ``tolerance`` at most."""
+    """Return the check, without rival, that two figures differ by ``tolerance`` at most."""
     return Check(
         name=claim.name,
         key=claim.key,
@@ -316,9 +330,12 @@ def _within(claim: Claim, predicted: float, measured: float, tolerance: float) -
 
 
 def _against_none(check: Check) -> Check:
-    """Return the check of a redundancy with its rival: that none is added."""
-    apart = abs(check.predicted or 0) > (check.tolerance or 0)
-    if apart:
+    """Return the check of a redundancy with the rival 0, for no redundancy at all.
+
+    It has no rival if 0 is within the tolerance.
+    """
+    distinct = abs(check.predicted or 0) > (check.tolerance or 0)
+    if distinct:
         return replace(check, rival=0.0, rival_note="no redundancy is added")
     return replace(
         check,

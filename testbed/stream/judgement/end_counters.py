@@ -117,12 +117,15 @@ def _block_totals(facts: RunFacts, refused: int) -> _BlockTotals:
 def _sums(facts: RunFacts) -> dict[str, tuple[float, float]]:
     """Return the smallest and the largest possible value of sums of counters.
 
-    A key names the counters that are added; a counter after a "-" is subtracted. Late parity is the
-    number of packets of a block beyond the N that it had when all its source packets were sent. A
-    report causes late parity at most once for each block that can still be played. A packet that is
-    refused, or that arrives after its block was closed, is not counted further. Each such packet,
-    each block that is open at the end, and each block with which a restarted receiver began may
-    change the outcome of one block.
+    A key names the counters that are added; a counter after a "-" is subtracted. The bounds follow
+    from these rules:
+
+    - Late parity is the number of packets of a block beyond the N that it had when all its source
+      packets were sent. A report causes late parity at most once for each block that can still be
+      played.
+    - A packet that is refused, or that arrives after its block was closed, is in no other counter.
+    - Each such packet may change the outcome of one block. So may each block that is open at the
+      end, and each block with which a restarted receiver began.
     """
     plan = facts.plan
     run = facts.run

@@ -71,7 +71,7 @@ class RowLog:
 
 
 class SentLog(RowLog):
-    """The packets sent, and by how much the sender lagged behind its schedule at worst."""
+    """The packets sent, and the largest lag of the sender behind its schedule."""
 
     def __init__(self) -> None:
         super().__init__("time_s", "block", "symbol", "label", "block_size")
@@ -119,11 +119,11 @@ class LossReportRecorder:
         self._position_of_arrival: dict[tuple[int, int], int] = {}
 
     def report(self, report_received_s: float, newest_s: float) -> None:
-        """Record a datagram of the return path.
+        """Record that the sender received a loss report.
 
         Args:
-            report_received_s: When it was read.
-            newest_s: When the newest packet was sent that the sender knows of now.
+            report_received_s: When the sender received it.
+            newest_s: When the newest packet was sent that a report has mentioned so far.
         """
         if not len(self._reports) or newest_s != self._reports.values[-1]:
             self._reports.add_row(report_received_s, newest_s)
@@ -171,7 +171,7 @@ def block_outcomes(
 
     A block is complete when M distinct symbols, or all M source symbols, have arrived, at most
     ``playback_s`` after its first packet was sent. A source packet is late if neither it nor its
-    block's decoding came within ``playback_s`` of its own sending. Cost: O((n + m) log) for n
+    block's decoding happened within ``playback_s`` of its own sending. Cost: O((n + m) log) for n
     packets sent and m received.
     """
     blocks, index = np.unique(sent.block, return_inverse=True)
@@ -216,10 +216,13 @@ def undecided_arrivals(deliveries: Deliveries, playback_s: float, within_s: floa
 
 
 def mislabelled(plan: StreamPlan, run: StreamMeasurements) -> tuple[int, int]:
-    """Return how many packets were sent under another label than the plan's order, and of how many.
+    """Return how many packets were sent under another label than the plan's order.
 
     Block b begins with the label of index base(b), where base(b + 1) = base(b) + N(b). No packet is
     compared if the log has gaps.
+
+    Returns:
+        The number of packets with another label, and the number of packets that were compared.
     """
     blocks = run.blocks.block
     sent = run.sent

@@ -19,7 +19,8 @@ from testbed.stream.prediction.active_faults import (
 from topologies import Json, JsonObject
 from topologies.impairments import RateTrace
 
-# A fault may begin and end a little off its time.
+# Share of packets by which each fault may change the loss, because it begins and ends a little
+# before or after its time.
 _FAULT_TOLERANCE = 0.01
 
 

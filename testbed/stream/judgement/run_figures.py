@@ -29,8 +29,8 @@ class SplitPeriod:
 
     Attributes:
         frame: The number of the split, from 0.
-        start_s: The beginning of its time.
-        stop_s: The end of its time.
+        start_s: When the split was first used.
+        stop_s: When it was last used.
         packets: Number of packets whose fate was certain.
         uncertain: Number of other packets.
         predicted_loss: The predicted share of lost packets.
@@ -131,9 +131,9 @@ class RorSum:
         measured: The sum for the packets that were sent.
         tolerance: How far the two may differ.
         error: Standard error, because only complete blocks are counted.
-        counted: How many faults are summed.
-        spurious: What blocks of a misinformed sender would add; infinite if only such blocks exist
-            in a fault or outside faults.
+        counted: Number of faults in the sum.
+        spurious: Change of ``measured`` if blocks of a misinformed sender (``timing_errors``) were
+            counted too; infinite if a fault, or the time outside faults, has only such blocks.
     """
 
     predicted: float
@@ -159,14 +159,15 @@ class EpochsResult(Redundancy):
         uncertain: All others.
         wrongly_lost: Packets that vanished and must have arrived.
         wrongly_arrived: Packets that arrived and must have vanished.
-        random_losses: Packets lost at random: expected, lost, and four standard deviations.
+        random_losses: Packets that are lost with a probability between 0 and 1: expected number of
+            losses, measured number, and four standard deviations.
         undecodable: Blocks that were not decoded in time.
         undecodable_within_reach: Those of them that were open in no outage. The last blocks of the
             stream are left out, because no report contains their losses.
         sender_redundancy: Mean of N / FEC_t - 1 over all blocks.
         longest_change_s: Longest change of the plan, while nodes move.
         transit_s: Longest time in transit.
-        diagnoses: How often the sender knew what had failed.
+        diagnoses: How often the sender diagnosed failures; None if it does not diagnose.
     """
 
     frames: tuple[SplitPeriod, ...]
@@ -375,8 +376,8 @@ def _outages(facts: RunFacts) -> tuple[tuple[Outage, ...], BoolArray]:
     count = len(blocks.block)
     # Late parity may arrive after the deadline of its block.
     deadline_s = blocks.started_s[run.block_index] + playback_s
-    surely_in_time = (facts.loss_bounds.highest == 0) & (facts.there_s <= deadline_s)
-    perhaps_in_time = (facts.loss_bounds.lowest < 1) & (facts.earliest_there_s <= deadline_s)
+    surely_in_time = (facts.loss_bounds.highest == 0) & (facts.latest_arrival_s <= deadline_s)
+    perhaps_in_time = (facts.loss_bounds.lowest < 1) & (facts.earliest_arrival_s <= deadline_s)
     surely = np.bincount(run.block_index, weights=surely_in_time, minlength=count)
     perhaps = np.bincount(run.block_index, weights=perhaps_in_time, minlength=count)
     m = facts.plan.stream.source_packets

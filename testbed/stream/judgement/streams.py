@@ -94,7 +94,7 @@ def fault_record(index: int, fault: FaultResult, verdict: Verdict) -> FaultRecor
     """Return the record of a fault: its figures, and whether all its checks passed.
 
     Args:
-        index: The number of the stream in its run.
+        index: The number of the stream in its run, not of the fault.
         fault: The figures of the fault.
         verdict: The verdict on the stream.
     """
@@ -150,20 +150,21 @@ def judgement_of(facts: Analysis, verdict: Verdict) -> StreamJudgement:
 
 
 def _whole_route(
-    stated: float,
-    order: float | None,
+    for_random_labels: float,
+    for_order: float | None,
     infinite: Sequence[str],
 ) -> float | None:
     """Return ROR over all links of the route, or None if it is infinite.
 
     Args:
-        stated: ROR for random labels.
-        order: ROR for the stream's order of labels, which takes precedence; None if it is unknown.
+        for_random_labels: ROR for random labels.
+        for_order: ROR for the stream's order of labels, which takes precedence; None if it is
+            unknown.
         infinite: The links whose failure no code repairs.
     """
     if infinite:
         return None
-    return stated if order is None else order
+    return for_random_labels if for_order is None else for_order
 
 
 def _ror(facts: Analysis) -> dict[str, float | None]:

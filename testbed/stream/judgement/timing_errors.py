@@ -10,9 +10,10 @@ consequences.
   Equation 23 is about blocks of a correctly informed sender. ROR leaves out the blocks that a
   misinformed sender began or sent late parity for, and the run contains by how much they would
   change ROR. If this exceeds the tolerance of the check, the run is invalid.
-- A block has the time of the playback buffer. A quarter of it each is allowed for a late sender,
-  for packets that wait in switches, and for a late receiver. The last quarter is the block's own:
-  two blocks' time, 40 ms of the usual 400.
+- The packets of a block must arrive within the time of the playback buffer (400 ms by default).
+  Three quarters of this time are allowed for a late sender, for packets that wait in switches, and
+  for a late receiver, one quarter each. The last quarter is for sending the block, which takes up
+  to twice the time of a block (40 ms by default).
 - The steady part of a fault begins after ``REACTION_S`` at the latest: a report interval, and the
   rest for the transit of the report. A block that began after an older report may have too small an
   N, which is not an error of the sender.

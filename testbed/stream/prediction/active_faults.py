@@ -52,7 +52,7 @@ class Epoch:
         stop_s: Its end.
         split: The index of the label split in ``StreamPlan.splits``.
         broken: The links that lose packets.
-        loss: The fraction of the stream that is lost.
+        loss: The fraction of the stream's packets that is lost.
         needed: The required N: the smallest with which M packets of every block arrive, or for
             random labels N by eq. 25. NEVER if no N is sufficient. A link that loses some packets
             at random counts as if it lost all.
@@ -149,11 +149,11 @@ def planned_epochs(plan: StreamPlan) -> tuple[Epoch, ...]:
 
 
 def joined_epochs(plan: StreamPlan, course: Sequence[Epoch], transit_s: float) -> tuple[Epoch, ...]:
-    """Return an epoch for the packets that are in transit from each epoch to a later one.
+    """Return additional epochs for packets that are in transit from one epoch to a later one.
 
-    Such a packet may cross one link in the first epoch and another link in a later one. The broken
-    links of these epochs are therefore joined. The time of a joined epoch is when the packet is
-    sent.
+    Such a packet may cross one link in the first epoch and another link in a later one. A joined
+    epoch therefore has the broken links of all these epochs. It consists of the times at which such
+    packets are sent.
 
     Args:
         plan: The plan of the stream.
@@ -175,7 +175,13 @@ def joined_epochs(plan: StreamPlan, course: Sequence[Epoch], transit_s: float) -
 
 
 class _Moment(NamedTuple):
-    """A change and its time; ``order`` sorts changes at the same time."""
+    """A change of the network at one time.
+
+    Attributes:
+        at_s: The time.
+        order: Rank among changes at the same time; the lowest comes first.
+        act: Applies the change to the state.
+    """
 
     at_s: float
     order: int
@@ -189,8 +195,8 @@ def epochs(
 ) -> tuple[Epoch, ...]:
     """Return all epochs of a run, in order, without gaps from 0 to the plan's end.
 
-    Cost: one pass over the paths for each, and one over the labels if something is lost. Equal
-    states are computed once.
+    Cost: for each epoch, one pass over the paths, and one over the labels if packets are lost.
+    Equal states are computed once.
     """
     state = _NetworkState(plan)
     moments = _moments(plan, state, faults, changes)
@@ -281,7 +287,7 @@ class _NetworkState:
         )
 
     def joined(self, first: Epoch, start_s: float, broken: Broken) -> Epoch:
-        """Return the last part of an epoch, from ``start_s`` on, with these links broken.
+        """Return a copy of an epoch that begins at ``start_s`` and has these broken links.
 
         Loss reports are assumed to arrive, because the part is no longer than a transit time.
         """

@@ -25,13 +25,14 @@ MAX_SYMBOLS = 255
 # Additional packets for a few separate label intervals, compared with one interval of the same
 # total width (docs/explanation/stream_verdict.md).
 _SEPARATE = 2
-# A short measurement does not distinguish losses that differ by less than this, so the N of the
-# larger one is used. The first value is for any failures, the second for failures of single links.
+# A short measurement does not distinguish losses that differ by less than this fraction, so N is
+# the one of the larger loss. The first value is for failures that may overlap, the second for
+# failures of single links.
 _ANY_SLACK = 0.02
 _LINK_SLACK = 0.015
 # FEC_p is tabulated up to this loss.
 _MAX_LOSS = 0.9
-# For losses that no single link causes, N is tabulated in steps of 5 percentage points.
+# For losses that no single link causes, N is tabulated for the losses 0, 1/20, ..., 18/20.
 _STEPS = 20
 _MAX_STEP = 18
 
@@ -71,11 +72,12 @@ def is_deterministic(plan: StreamPlan) -> bool:
 
 
 def largest_block(plan: StreamPlan) -> int:
-    """Return the N that the sender never exceeds.
+    """Return the N that the sender never exceeds, at most 255.
 
-    It follows from ``most_overhead`` if that is given. Otherwise it is a quarter more than the
-    failure of any link requires, except links that carry every label, and at least 2 M. It is at
-    most 255.
+    - If the plan has a fixed block size, it is this block size.
+    - If ``most_overhead`` is given, it is M (1 + ``most_overhead``).
+    - Otherwise it is 1.25 times the N that the failure of any link requires, and at least 2 M.
+      Links that carry every label are left out.
     """
     stream = plan.stream
     m = stream.source_packets
@@ -94,7 +96,10 @@ def largest_block(plan: StreamPlan) -> int:
 
 
 def largest_in_bursts(plan: StreamPlan) -> int:
-    """Return the largest N for losses in bursts, which no link failure bounds."""
+    """Return the N that the sender never exceeds when losses arrive in bursts.
+
+    It is 255 unless ``most_overhead`` is given, because bursts may require more than link failures.
+    """
     if plan.stream.most_overhead is None:
         return MAX_SYMBOLS
     return largest_block(plan)
@@ -179,7 +184,7 @@ def link_block_size(plan: StreamPlan, link: int) -> int | None:
 
 
 def _any_multiplier(plan: StreamPlan) -> int:
-    """Return the multiplier for block sizes of losses that no single link causes.
+    """Return the label multiplier with which N of losses is computed that no single link causes.
 
     It is the multiplier of the plan's label order, or the default one if the order is given by
     slots, which are optimized for single links only.
@@ -229,14 +234,14 @@ def _worst_window_size(
     largest: int,
     loss: float,
 ) -> int:
-    """Return N for a loss.
+    """Return N for a loss that one or several failed links cause.
 
     Args:
-        shares: The loads of the links, sorted.
-        largest_of_links: The largest N of the first k links, for each k.
-        of_one_interval: N of one interval of k / 20 of the labels, for each k.
-        largest: The largest N.
-        loss: The loss.
+        shares: The share of labels that each link carries, in ascending order.
+        largest_of_links: The largest N that any of the first k links requires, for k from 0.
+        of_one_interval: N if one interval of k / 20 of all labels is lost, for k from 0.
+        largest: The largest N that is returned.
+        loss: The measured fraction of packets lost.
     """
     links = bisect.bisect_right(shares, loss + _LINK_SLACK)
     step = min(_MAX_STEP, int(loss * _STEPS + 1e-9))

@@ -24,13 +24,16 @@ from testbed.stream.prediction.active_faults import (
 from testbed.stream.prediction.block_size_policy import block_size_policy
 from topologies import JsonObject, LinkId
 
+# Number of random states from which the part of states with three or more failures is estimated.
 SAMPLES = 20_000
 # Random faults end this time before the last block is played.
 _QUIET_END_S = 0.5
 
 
 class StateCosts:
-    """The block sizes for the states of a route's cables, by which of them are broken.
+    """The block size N for each state of a route; a state says which of its cables are broken.
+
+    In methods, ``broken`` is a mask of shape (states, cables).
 
     The N of each set of lost paths is computed once: with stratified labels that takes a pass over
     65,536 labels.
@@ -64,7 +67,7 @@ class StateCosts:
         self._sizes: dict[bytes, float] = {}
 
     def losses(self, broken: BoolArray) -> FloatArray:
-        """Return the fraction of labels lost in each state; ``broken`` is (states, cables)."""
+        """Return the fraction of labels lost in each state, shape (states,)."""
         return np.asarray(self._lost_paths(broken) @ self._widths, dtype=np.float64)
 
     def block_sizes(self, broken: BoolArray) -> FloatArray:
@@ -99,12 +102,12 @@ class StateCosts:
         """Return which paths are lost in each state, shape (states, paths)."""
         return np.asarray(broken.astype(np.float32) @ self._crossed > 0)
 
-    def _size(self, kind: npt.NDArray[np.uint8]) -> float:
-        """Return N for a set of lost paths, one bit each; nan if no N is sufficient."""
-        key = kind.tobytes()
+    def _size(self, packed_paths: npt.NDArray[np.uint8]) -> float:
+        """Return N for a set of lost paths, one bit for each path; nan if no N is sufficient."""
+        key = packed_paths.tobytes()
         if key not in self._sizes:
-            lost = zip(self._paths, np.unpackbits(kind), strict=False)
-            intervals = merge_intervals((path.start, path.stop) for path, gone in lost if gone)
+            lost = zip(self._paths, np.unpackbits(packed_paths), strict=False)
+            intervals = joined_intervals((path.start, path.stop) for path, gone in lost if gone)
             size = self._size_of(intervals) if intervals else self.base
             if size is None or size > self._largest:
                 self._sizes[key] = math.nan
@@ -114,7 +117,7 @@ class StateCosts:
 
 
 def _crossed_by_reports(plan: StreamPlan, cables: Sequence[LinkId]) -> npt.NDArray[np.float32]:
-    """Return which return paths of loss reports cross which cables, shape (cables, paths)."""
+    """Return 1 where a return path of loss reports crosses a cable, else 0; (cables, paths)."""
     row = {cable: k for k, cable in enumerate(cables)}
     returning = [plan.backward.path_of(label) for label in RETURN_LABELS]
     crossed = np.zeros((len(cables), len(returning)), dtype=np.float32)

@@ -1,8 +1,9 @@
-"""Numbers of the paths of a label split.
+"""Numbers the paths of a stream.
 
-Each packet carries the number of its path, by which both ends count losses.
+Each packet carries the number of its path, so that both ends can count losses by path.
 
-A split says which links each label takes. Labels that take the same sequence of links are one path.
+A label split says which links each label takes. Labels that take the same sequence of links are one
+path.
 """
 
 from dataclasses import dataclass

@@ -17,7 +17,7 @@ REACTION_S = 0.45
 
 
 class _Hop(NamedTuple):
-    """A link of a path, and when a packet enters and leaves it after it was sent."""
+    """A link of a path, and the times after sending at which a packet enters and leaves it."""
 
     path: int
     link: int
@@ -70,7 +70,10 @@ def delay_to_fault_s(plan: StreamPlan, fault: Fault) -> float:
 
 
 def candidate_spread_s(plan: StreamPlan) -> float:
-    """Return the largest difference of path delays from the source to the same cable or node."""
+    """Return the largest difference of delays (in seconds) over paths to the same cable or node.
+
+    The delays are those from the source, with their jitter. Both ends of the stream are left out.
+    """
     widest_s = 0.0
     for split in plan.splits:
         first_s: dict[tuple[Hashable, int], float] = {}

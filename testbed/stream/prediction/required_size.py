@@ -18,8 +18,8 @@ from testbed.stream.prediction.block_size_policy import (
     is_deterministic,
 )
 
-# Uncertainty of an estimated share of losses: with stratified labels, and with random losses. Few
-# packets add to it (``_loss_spread``).
+# Uncertainty of an estimated loss, as a fraction of all packets: with stratified labels, and with
+# random losses. An estimate from few packets is less certain (``_loss_spread``).
 _STRATIFIED_SPREAD = 0.02
 _RANDOM_SPREAD = 0.015
 
@@ -46,7 +46,7 @@ class Requirement(NamedTuple):
 
     @property
     def slack(self) -> float:
-        """The largest difference of an accepted N from the required one; 0 without one."""
+        """The largest difference of an accepted N from the required N; 0 if none suffices."""
         if not self.within_reach:
             return 0.0
         return max(self.high - self.size, self.size - self.low, 0)

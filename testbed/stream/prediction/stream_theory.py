@@ -126,7 +126,10 @@ class StreamTheory:
         return 2 * self.plan.stream.block_s + self.reach_s(fault)
 
     def least_share_pps(self, labels: int) -> float:
-        """Return the packet rate of this number of labels at the smallest N."""
+        """Return the smallest packet rate (packets per second) of a number of labels.
+
+        The rate is the smallest outside faults, when N is smallest.
+        """
         stream = self.plan.stream
         size = stream.block_size or self.policy.base
         return stream.rate_pps * size / stream.source_packets * labels / LABELS

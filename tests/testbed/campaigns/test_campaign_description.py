@@ -36,6 +36,20 @@ def test_a_value_that_is_listed_twice_makes_its_rows_once() -> None:
 
 
 @pytest.mark.parametrize(
+    ("change", "same"),
+    [
+        ({"networks": ("swiss-t1", "ring:4")}, {"networks": ["swiss-t1", "ring:4"]}),
+        ({"pairs": (("s1", "s6"),)}, {"pairs": [["s1", "s6"]]}),
+        ({"pairs": [("s1", "s6")]}, {"pairs": [["s1", "s6"]]}),
+        ({"seeds": range(1, 4)}, {"seeds": "1-3"}),
+        ({"claims": ()}, {"claims": []}),
+    ],
+)
+def test_any_sequence_is_a_list(change: dict[str, Any], same: dict[str, Any]) -> None:
+    assert parse_campaign({**GOOD, **change}, "f") == parse_campaign({**GOOD, **same}, "f")
+
+
+@pytest.mark.parametrize(
     ("change", "words"),
     [
         ({"tolerence": [0.1]}, "unknown key 'tolerence'; did you mean 'tolerances'?"),
@@ -51,6 +65,8 @@ def test_a_value_that_is_listed_twice_makes_its_rows_once() -> None:
         ({"seeds": [True]}, "True is no whole number"),
         ({"pairs": [["s1", "s1"]]}, "is no pair of two nodes"),
         ({"pairs": [["s1"]]}, "is no pair"),
+        ({"pairs": ["ab"]}, "is no pair"),
+        ({"networks": b"ring"}, "is no text"),
         ({"pairs": 0}, "0 is no whole number of at least 1"),
         ({"methods": []}, "at least one entry"),
         ({"networks": 5}, "give a list"),

@@ -302,6 +302,20 @@ def test_unknown_group_and_name_are_refused() -> None:
         check("testbed.routings", "x")
 
 
+@pytest.mark.parametrize(
+    ("group", "name"),
+    [
+        ("testbed.routings", "capillary:abc"),
+        ("testbed.routings", "capillary:0"),
+        ("testbed.routings", "least-fec:2"),
+        ("testbed.demand_routings", "ksp:none"),
+    ],
+)
+def test_parameter_that_the_routing_refuses_is_not_replaced(group: str, name: str) -> None:
+    with pytest.raises(InputError, match=name):
+        check(group, name)
+
+
 def test_group_is_found_by_a_name_with_a_parameter() -> None:
     assert group_of("capillary:3") == "testbed.routings"
     with pytest.raises(InputError, match=r"in testbed\.routings, testbed\.demand_routings"):

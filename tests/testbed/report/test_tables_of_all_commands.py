@@ -253,6 +253,14 @@ def test_pipe_has_no_width_and_columns_sets_one() -> None:
     assert longest_line(COLUMNS="70") <= 70
 
 
+@pytest.mark.parametrize("length", [299, 300, 301])
+def test_only_cells_longer_than_the_limit_are_shortened(length: int) -> None:
+    table = Table(name="t", headings=("a", "b"), rows=[("x", "y" * length)])
+    text = "\n".join(str(line) for line in terminal.lay_out(table, width=500).renderables)
+    assert text.count("y") == min(length, terminal.MAX_CELL_CHARACTERS)
+    assert ("…" in text) == (length > terminal.MAX_CELL_CHARACTERS)
+
+
 def test_tables_are_printed_by_one_layout_alone() -> None:
     """A table that rich lays out breaks words and cuts cells in a pipe."""
     users = [
