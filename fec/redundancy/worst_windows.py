@@ -135,7 +135,7 @@ def _walk(
     limits: tuple[Numbers, Numbers, int, int],
     max_losses: Numbers,
 ) -> bool:
-    """Find for every set the max_sizes number of losses between which fewer than M packets arrive.
+    """Find for every set the largest number of losses between which fewer than M packets arrive.
 
     Args:
         order: The labels of a period, and the elementary interval of each label.
@@ -143,7 +143,7 @@ def _walk(
         members: The sets of each interval.
         m: M, the number of source packets of a block.
         retained: A ring buffer for the losses of each set.
-        limits: The weight and the max_sizes block size of each set; then a block size, and the
+        limits: The weight and the largest block size of each set; then a block size, and the
             maximum sum of weights by which sets may exceed it.
         max_losses: Zeros; the result for each set is written here.
 

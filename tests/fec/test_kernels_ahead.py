@@ -68,7 +68,7 @@ def test_compiled_kernels_match_numba_and_python() -> None:
 def test_routine_that_does_not_return_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """It could not allocate memory, for example."""
     monkeypatch.setattr(jit, "call", lambda function, block: None)
-    with pytest.raises(MemoryError, match="_reckon_"):
+    with pytest.raises(MemoryError, match="_order_cost_"):
         reckoned()
 
 

@@ -61,7 +61,7 @@ class Pair:
         return self.predicted * self.measured > 0 and abs(self.measured) > self.uncertainty
 
 
-def whole_ror(row: Row) -> tuple[float, float]:
+def possibly_infinite_ror(row: Row) -> tuple[float, float]:
     """Return the predicted and the measured ROR of a route.
 
     The predicted ROR is infinite if a link carries the complete flow. The measured ROR is infinite

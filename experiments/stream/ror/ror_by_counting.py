@@ -63,7 +63,7 @@ PACKETS = {"stratified": LABEL_SPACE, "random": 150_000}
 RARE_PACKETS = 100_000
 
 # Maximum number of links of a route that fail, one per run.
-MOST_LINKS = {"stratified": 4, "random": 2}
+MAX_LINKS = {"stratified": 4, "random": 2}
 
 
 def points(quick: bool, seed: int) -> Points:

@@ -103,7 +103,7 @@ def _rival_off_in_tolerances(row: Row, rival_ror: float) -> float:
     """Return the rival's ROR minus the predicted one, as a multiple of the route's tolerance.
 
     Only a part of the links fails. The difference is scaled by their share, so that it can be
-    compared with ``off_in_tolerances``.
+    compared with ``difference_in_tolerances``.
     """
     difference = abs(rival_ror - route_ror(row).predicted)
     return float(difference * row["links"] / row["of_links"] / route_allowed(row))

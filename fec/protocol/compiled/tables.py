@@ -94,7 +94,7 @@ class ReceiverTables(NamedTuple):
         free: The free places; the place that was released last is at the end.
         paths: See ``fec.protocol.path_counts.PathArrivals``.
         schedule: See ``fec.protocol.probation.Schedule``.
-        rows: The packets of a batch, then ``MOST`` rows for symbols that the code recovers.
+        rows: The packets of a batch, then ``MAX_RECEIVED`` rows for symbols that the code recovers.
         lengths: Bytes of each packet.
         times: When each packet arrived.
         good: Whether the seal of each packet is right.

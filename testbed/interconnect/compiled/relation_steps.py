@@ -49,7 +49,7 @@ def free_slots_towards(net: Tables, s: State, code: int, shift: int, now: int) -
 def best_choice(
     net: Tables, s: State, row: int, target: int, shift: int, number: int, now: int
 ) -> tuple[int, int]:
-    """Return the choice with the most_room room, and that room.
+    """Return the choice with the most room, and that room.
 
     If several have the same room, the packet's number decides.
     """

@@ -3,8 +3,9 @@
 A simultaneity is a set of transfers of which no two share a link. It is full if no transfer can be
 added. A category is the set of all simultaneities that contain certain transfers (the includer) and
 exclude others (the excluder). The other transfers, which do not share a link with the includer, are
-the depot. A category is split in two by a transfer of the depot, which one half includes and the
-other excludes. In this way, each full simultaneity is found exactly once. Categories are counted.
+the depot. A category is split in two by a transfer of the depot (fission), which one half includes
+and the other excludes. In this way, each full simultaneity is found exactly once. Categories are
+counted.
 
 A full team is a full simultaneity that uses every bottleneck. Teams are searched in two steps:
 first among the transfers over bottlenecks (the skeleton), then each result is completed with the

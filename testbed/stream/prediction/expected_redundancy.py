@@ -107,7 +107,7 @@ class StateCosts:
         key = packed_paths.tobytes()
         if key not in self._sizes:
             lost = zip(self._paths, np.unpackbits(packed_paths), strict=False)
-            intervals = joined_intervals((path.start, path.stop) for path, gone in lost if gone)
+            intervals = merge_intervals((path.start, path.stop) for path, gone in lost if gone)
             size = self._size_of(intervals) if intervals else self.base
             if size is None or size > self._largest:
                 self._sizes[key] = math.nan

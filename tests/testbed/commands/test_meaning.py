@@ -136,7 +136,7 @@ def test_a_fault_after_the_stream_is_refused(
     file.write_text(json.dumps([{"link": "s1->s2", "start_s": 30, "stop_s": 31}]))
     words = ["stream", *SWISS, "--fabric", "simulator", "--faults", str(file), "--duration", "3"]
     assert main(words) == 2
-    assert "begins at 30 s, and the stream is over after 3 s" in capsys.readouterr().err
+    assert "begins at 30 s, and the stream ends after 3 s" in capsys.readouterr().err
 
 
 def test_a_fault_that_never_came_is_not_a_pass(
