@@ -151,9 +151,8 @@ def run_file(source: Path, file: str, *names: str, limit_s: float = LIMIT_S) -> 
         except subprocess.TimeoutExpired as expired:
             printed = expired.stdout or b""
             # The output is not decoded if the process was stopped.
-            if isinstance(printed, bytes):
-                printed = printed.decode(errors="replace")
-            output = f"{printed}\nit did not end within {limit_s:g} s\n"
+            text = printed.decode(errors="replace") if isinstance(printed, bytes) else printed
+            output = f"{text}\nit did not end within {limit_s:g} s\n"
     return FileResult(
         file=file,
         ran=_number(_SUMMARY, output),

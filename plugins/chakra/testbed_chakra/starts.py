@@ -243,7 +243,7 @@ def _arrivals(
     delivered = np.asarray(run.delivered)
 
     def start_tick(message: int) -> int:
-        return round(messages[message]["time_s"] * TICKS_PER_S)
+        return int(round(messages[message]["time_s"] * TICKS_PER_S))
 
     arrivals = [0] * len(messages)
     for message in sorted(range(len(messages)), key=start_tick):
