@@ -228,9 +228,8 @@ class Sender:
             return
         except OSError:
             self._stop_watching(outgoing)
-            for lost in outgoing.waiting:
-                pipe.send(ConnectionBroke(transfer=lost.number, attempt=lost.attempt))
             outgoing.waiting.clear()
+            pipe.send(ConnectionBroke(transfer=message.number, attempt=message.attempt))
             return
         outgoing.waiting.popleft()
         if not outgoing.waiting:

@@ -65,6 +65,7 @@ def mistaken_beliefs(
     arrived: BoolArray,
     epochs: Sequence[Epoch],
     beliefs: Sequence[Json],
+    judged_until_s: float,
 ) -> Iterator[float]:
     """Yield the beginning (in seconds) of each belief that was certain but wrong.
 
@@ -85,6 +86,7 @@ def mistaken_beliefs(
             (packets,).
         epochs: All epochs of the run, in order.
         beliefs: All beliefs of the sender, in order.
+        judged_until_s: The sender never judges packets that were sent after this time.
     """
     plan = theory.plan
     pairs = pairwise([*beliefs, {"at_s": plan.duration_s}])
@@ -92,7 +94,6 @@ def mistaken_beliefs(
     if not certain:
         return
     tables = [candidate_table(split) for split in plan.splits]
-    newest_s = float(sent.time_s[arrived].max(initial=0.0))
     for belief, after in certain:
         candidates = list(_candidates(tables, belief))
         if not candidates:
@@ -106,7 +107,7 @@ def mistaken_beliefs(
             continue
         known_s = after["at_s"] - theory.allowed_reaction_s
         contradicting = arrived & (sent.time_s >= belief["at_s"]) & (sent.time_s < known_s)
-        contradicting &= sent.time_s < newest_s - theory.tail_s
+        contradicting &= sent.time_s < judged_until_s
         share = belief["lost_fraction"]
         for begin_s, end_s in _interruptions(epochs, share, theory.allowed_reaction_s):
             contradicting &= (sent.time_s < begin_s) | (sent.time_s >= end_s)

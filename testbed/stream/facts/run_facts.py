@@ -168,7 +168,9 @@ class RunFacts(AnswerTimes):
         sent_s = self.run.sent.time_s
         last_sent_s = np.full(len(self.run.blocks.block), -np.inf)
         np.maximum.at(last_sent_s, self.run.block_index, sent_s)
-        newest_s = sent_s[self.loss_bounds.highest == 0].max(initial=-np.inf)
+        # Packets under a random loss count: most of them arrive.
+        can_arrive = self.loss_bounds.lowest < 1
+        newest_s = sent_s[can_arrive].max() if can_arrive.any() else np.inf
         return np.asarray(last_sent_s >= newest_s - self.theory.tail_s)
 
     @cached_property
@@ -282,9 +284,18 @@ class RunFacts(AnswerTimes):
         """The times at which the sender began to be certain of a loss that did not exist."""
         if not self.theory.diagnosing:
             return ()
-        arrived = self.loss_bounds.certain & ~self.run.lost
         sent = self.run.sent
-        return tuple(mistaken_beliefs(self.theory, sent, arrived, self.epochs, self.beliefs))
+        arrived = ~self.run.lost
+        judged_until_s = float(sent.time_s[arrived].max(initial=0.0)) - self.theory.tail_s
+        beliefs = mistaken_beliefs(
+            self.theory,
+            sent,
+            arrived & self.loss_bounds.certain,
+            self.epochs,
+            self.beliefs,
+            judged_until_s,
+        )
+        return tuple(beliefs)
 
     @cached_property
     def diagnosis_accuracy(self) -> DiagnosisAccuracy | None:

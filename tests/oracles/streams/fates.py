@@ -415,8 +415,8 @@ def beyond_reach(facts: Facts) -> tuple[int, int, int, int, int]:
             surely[p.block] += 1
     must = sum(perhaps[b] < facts.m for b in open_then)
     may = sum(surely[b] < facts.m for b in open_then)
-    arriving = zip(facts.sent, bounds(facts), strict=True)
-    newest_s = max((p.at_s for p, (_, high) in arriving if high == 0), default=-math.inf)
+    fates = zip(facts.sent, bounds(facts), strict=True)
+    newest_s = max((p.at_s for p, (low, _) in fates if low < 1), default=math.inf)
     heard_s = newest_s - facts.tail_s
     unheard = {b for b, sent in facts.blocks.items() if max(p.at_s for p in sent) >= heard_s}
     excused = unheard.union(open_then)

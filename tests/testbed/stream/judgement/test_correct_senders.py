@@ -72,5 +72,35 @@ def test_only_correct_sender_passes_if_two_epochs_lose_everything(
     assert [check.key for check in failed] == failed_keys
 
 
+@pytest.mark.parametrize(
+    "sender, failed_keys",
+    [
+        ("", []),
+        ("never raises N, no late parity", ["undecodable-within-reach", "redundancy"]),
+    ],
+)
+def test_wrong_sender_fails_if_losses_last_until_the_end(
+    sender: str, failed_keys: list[str]
+) -> None:
+    """No packet certainly arrives after 0.9 s, and only the last blocks are excused."""
+    plan = stream_plan(
+        load_network("ring:6"),
+        "s0",
+        "s3",
+        faults="none",
+        rate_pps=500.0,
+        symbol_bytes=8,
+        hold_s=0.3,
+        seed=3,
+    )
+    faults = []
+    for first_router in ("s1", "s5"):
+        failure = _one_way_failure("s0", first_router, 0.9, plan.duration_s)
+        faults.append(replace(failure, kind="loss", loss_fraction=0.25))
+    code, failed = exit_code(replace(plan, faults=tuple(faults)), sender)
+    assert code == bool(failed_keys)
+    assert [check.key for check in failed] == failed_keys
+
+
 def _one_way_failure(source: str, target: str, start_s: float, stop_s: float) -> Fault:
     return Fault(link=(source, target, 0), start_s=start_s, stop_s=stop_s, direction="forward")
