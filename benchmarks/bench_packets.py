@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -141,7 +141,9 @@ class Stream:
 
         code = ReedSolomonCode(M)
         order = ORDERS[self.labels]()
-        return kind(parameters, code, order, control, payload, PATHS, **options)  # type: ignore[call-arg]
+        build: Any = kind
+        sender: StreamSender = build(parameters, code, order, control, payload, PATHS, **options)
+        return sender
 
     def receiver(self, kind: type[StreamReceiver]) -> StreamReceiver:
         """Return a receiver of this class."""

@@ -180,8 +180,8 @@ class ReedSolomonCode:
             ids = sorted(symbols)
             if ids and ids[0] >= 0 and ids[-1] < MAX_BLOCK:
                 return ids
-        what = "symbol ids: a block has symbols 0..254 only;"
-        return sorted(whole(symbol_id, what, 0, MAX_BLOCK - 1) for symbol_id in symbols)
+        requirement = "symbol ids: a block has symbols 0..254 only;"
+        return sorted(whole(symbol_id, requirement, 0, MAX_BLOCK - 1) for symbol_id in symbols)
 
     def _check_packets(self, packets: Sequence[BytesLike]) -> int:
         """Check the source packets of a block, and return their length in bytes.

@@ -96,7 +96,7 @@ SEARCH_SEEDS = 2
 SEARCH_STEP = 0.01
 
 
-class Place(NamedTuple):
+class Setting(NamedTuple):
     """A network, routing and pattern that are compared."""
 
     network: str
@@ -105,14 +105,14 @@ class Place(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """A place and a load.
+    """A setting and a load.
 
     Attributes:
-        place: The place.
+        setting: The setting.
         share: The load, in parts of the load at which BookSim2 saturates.
     """
 
-    place: Place
+    setting: Setting
     share: float
 
 
@@ -148,7 +148,7 @@ def points(quick: bool, seed: int) -> Points:
 def _points_of_row(stored: Row, model: str, seeds: Sequence[int], *, quick: bool) -> Points:
     """Return the points for one stored row.
 
-    The saturation load is searched once for each place. Its row is the one with the highest load.
+    The saturation load is searched once for each setting. Its row is the one with the highest load.
     """
     common = {name: stored[name] for name in ("network", "routing", "pattern", "share")}
     result = []
@@ -289,7 +289,7 @@ def judge(rows: Rows) -> Verdict:
         checks += _latency_checks(rows, share, limits)
     checks.append(_switch_hold_check(rows))
     checks += _saturation_checks(rows)
-    if any(sample.place.routing == DETOUR_ROUTING for sample in _latencies(BOOKSIM, rows)):
+    if any(sample.setting.routing == DETOUR_ROUTING for sample in _latencies(BOOKSIM, rows)):
         checks.append(_detour_check(rows))
     return Verdict.of(checks)
 
@@ -309,8 +309,8 @@ def _latency_checks(rows: Rows, share: float, limits: Limits) -> list[Check]:
     """
     differences = {}
     for sample, difference in _differences(rows, BOOKSIM).items():
-        if sample.share == share and sample.place.routing != DETOUR_ROUTING:
-            differences[sample.place] = difference
+        if sample.share == share and sample.setting.routing != DETOUR_ROUTING:
+            differences[sample.setting] = difference
     rival_sizes = []
     for sample, difference in _differences(rows, THESIS).items():
         if sample.share == share:
@@ -327,7 +327,7 @@ def _latency_checks(rows: Rows, share: float, limits: Limits) -> list[Check]:
         mean_check.noting(f"{len(differences)} points, {signed_mean:+.1%} in the signed mean")
     ]
     if limits.farthest is not None:
-        farthest = max(differences, key=lambda place: abs(differences[place].value))
+        farthest = max(differences, key=lambda setting: abs(differences[setting].value))
         value, half_interval = differences[farthest]
         check = Claim(f"{name}: the farthest").at_most(limits.farthest, (abs(value), half_interval))
         check = check.against(rival, f"{AS_THESIS} in the mean")
@@ -368,7 +368,7 @@ def _saturation_checks(rows: Rows) -> list[Check]:
     if not differences:
         return []
     rivals = _saturation_differences(where(searches, model=THESIS))
-    sizes = {place: abs(difference) for place, difference in differences.items()}
+    sizes = {setting: abs(difference) for setting, difference in differences.items()}
     rival_sizes = [abs(difference) for difference in rivals.values()]
     count = len(sizes)
 
@@ -392,9 +392,9 @@ def _saturation_checks(rows: Rows) -> list[Check]:
     return [mean_check, farthest_check.noting(", ".join(farthest))]
 
 
-def _saturation_differences(searches: Rows) -> dict[Place, float]:
+def _saturation_differences(searches: Rows) -> dict[Setting, float]:
     """Return our load of saturation over BookSim2's, less 1."""
-    return {_place_of(row): row["load"] / row["rate"] - 1 for row in searches}
+    return {_setting_of(row): row["load"] / row["rate"] - 1 for row in searches}
 
 
 def _detour_check(rows: Rows) -> Check:
@@ -404,7 +404,7 @@ def _detour_check(rows: Rows) -> Check:
     """
     differences = {}
     for sample, difference in _differences(rows, BOOKSIM).items():
-        if sample.place.routing == DETOUR_ROUTING and sample.share < 0.9:
+        if sample.setting.routing == DETOUR_ROUTING and sample.share < 0.9:
             differences[sample] = difference
     shortest_cycles = {}
     for stored in where(_stored(), routing="dor"):
@@ -423,12 +423,12 @@ def _detour_check(rows: Rows) -> Check:
     return check.noting(f"{len(differences)} points")
 
 
-def _place_of(row: Row) -> Place:
-    return Place(row["network"], row["routing"], row["pattern"])
+def _setting_of(row: Row) -> Setting:
+    return Setting(row["network"], row["routing"], row["pattern"])
 
 
 def _sample_of(row: Row) -> Sample:
-    return Sample(_place_of(row), row["share"])
+    return Sample(_setting_of(row), row["share"])
 
 
 def _latencies(model: str, rows: Rows) -> dict[Sample, list[float]]:
@@ -468,10 +468,10 @@ def figures(rows: Rows) -> Figures:
     There is a figure for each network and routing.
     """
     lines: dict[tuple[str, str], dict[tuple[str, float], tuple[float, float]]] = {}
-    for (place, share), difference in _differences(rows, BOOKSIM).items():
-        figure_lines = lines.setdefault((place.network, place.routing), {})
+    for (setting, share), difference in _differences(rows, BOOKSIM).items():
+        figure_lines = lines.setdefault((setting.network, setting.routing), {})
         percent = (100 * difference.value, 100 * difference.half_interval)
-        figure_lines[place.pattern, 100 * share] = percent
+        figure_lines[setting.pattern, 100 * share] = percent
     drawn = {}
     for (network, routing), figure_lines in lines.items():
         drawn[f"{file_name_of(network)}-{routing}"] = draw_lines(

@@ -53,11 +53,11 @@ class _Symbols(dict[int, bytes]):
     def __init__(self, tables: ReceiverTables, slot: int) -> None:
         self._tables = tables
         self._record = tables.blocks[slot]
-        place = self._record["place"]
+        position = self._record["place"]
         count = int(self._record["arrived"])
         length = tables.bodies.shape[2]
-        data = tables.bodies[place, :count].tobytes()
-        order = tables.symbols[place, :count].tolist()
+        data = tables.bodies[position, :count].tobytes()
+        order = tables.symbols[position, :count].tolist()
         super().__init__(
             (symbol, data[k * length : (k + 1) * length]) for k, symbol in enumerate(order)
         )
